@@ -82,7 +82,7 @@ void copy(void* to, const void* from, std::size_t bytes) {
 }
 
 /// How the ranks of a hand-written collective wait for each other.
-enum class meeting {
+enum class sync_method {
     flags,   ///< a line for each rank, which all others poll
     counter  ///< one number that all increment: if they share CPUs, the last to arrive waits for nobody
 };
@@ -103,10 +103,10 @@ struct bound_board {
         void* output;
         std::array<void*, 2> slots;
     };
-    std::array<flag, most_ranks> flags;
+    std::array<flag, max_ranks> flags;
     flag counter;
-    std::array<std::array<cell, 2>, most_ranks> cells;
-    std::array<addresses, most_ranks> memory;
+    std::array<std::array<cell, 2>, max_ranks> cells;
+    std::array<addresses, max_ranks> memory;
     std::barrier<> standard;
 };
 
@@ -131,12 +131,12 @@ class bound {
     }
 
     /// Takes effect from the next collective on; all ranks call it alike.
-    void meet_by(meeting way) { way_ = way; }
+    void use_sync(sync_method way) { way_ = way; }
 
     /// A barrier; also the exchange on which the other collectives are built.
-    void meet() {
+    void sync() {
         ++meetings_;
-        if (way_ == meeting::counter) return count_up();
+        if (way_ == sync_method::counter) return count_up();
         board_.flags[rank_].sequence.store(meetings_, std::memory_order_release);
         each_other([&](std::size_t peer) { reach(board_.flags[peer].sequence, meetings_); });
     }
@@ -165,7 +165,7 @@ class bound {
     /// Every rank folds everything, from the inputs themselves.
     template <stores How>
     void everything() {
-        meet();
+        sync();
         if constexpr (How == stores::streaming)
             by_chunks(0, n_, [&](std::size_t i, std::size_t count, element* local) {
                 fold_chunk(ranks_, local, i, count, inputs());
@@ -179,7 +179,7 @@ class bound {
     /// Every rank folds its slice, and stores it in all outputs.
     template <stores How>
     void push() {
-        meet();
+        sync();
         by_chunks(begin(rank_), begin(rank_ + 1), [&](std::size_t i, std::size_t count, element* local) {
             element* const here = How == stores::streaming ? local : output_ + i;
             fold_chunk(ranks_, here, i, count, inputs());
@@ -192,9 +192,9 @@ class bound {
     /// Every rank folds its slice, and fetches the others' from their outputs.
     template <stores How>
     void pull() {
-        meet();
+        sync();
         fold_ranks(ranks_, output_ + begin(rank_), begin(rank_), begin(rank_ + 1), inputs());
-        meet();
+        sync();
         each_other([&](std::size_t peer) { copy_slice<How>(peer, output_, output(peer)); });
         leave<How>();
     }
@@ -205,11 +205,11 @@ class bound {
         const std::size_t parity = meetings_ / 2 % 2;
         each_other([&](std::size_t peer) { copy_slice<How>(peer, slot(rank_, parity), input_); });
         finish<How>();
-        meet();
+        sync();
         fold_ranks(ranks_, output_ + begin(rank_), begin(rank_), begin(rank_ + 1), slots(parity));
         copy_slice<How>(rank_, slot(rank_, parity), output_);
         finish<How>();
-        meet();
+        sync();
         each_other([&](std::size_t peer) { copy_slice<stores::plain>(peer, output_, slot(peer, parity)); });
     }
 
@@ -219,7 +219,7 @@ class bound {
         const std::size_t parity = meetings_ / 2 % 2;
         each_other([&](std::size_t peer) { copy_slice<How>(peer, slot(rank_, parity), input_); });
         finish<How>();
-        meet();
+        sync();
         by_chunks(begin(rank_), begin(rank_ + 1), [&](std::size_t i, std::size_t count, element*) {
             fold_chunk(ranks_, output_ + i, i, count, slots(parity));
             each_other([&](std::size_t peer) { copy<How>(output(peer) + i, output_ + i, count * sizeof(element)); });
@@ -236,9 +236,9 @@ class bound {
     }
     void scatter() {
         const std::size_t block = n_ / ranks_;
-        meet();
+        sync();
         fold_ranks(ranks_, output_, rank_ * block, (rank_ + 1) * block, inputs());
-        meet();
+        sync();
     }
     template <std::size_t Count>
     void gather_in_cells() {
@@ -257,13 +257,13 @@ class bound {
     }
     template <stores How>
     void gather() {
-        meet();
+        sync();
         gather_from<How>(inputs());
         leave<How>();
     }
     template <stores How>
     void gather_by_push() {
-        meet();
+        sync();
         for (std::size_t r = 0; r < ranks_; ++r)
             copy<How>(output((rank_ + r) % ranks_) + rank_ * n_, input_, n_ * sizeof(element));
         leave<How>();
@@ -281,7 +281,7 @@ class bound {
             read_cell(0, x);
             std::memcpy(output_, &x, sizeof x);
         }
-        meet();
+        sync();
     }
     template <stores How>
     void broadcast_through_slot() {
@@ -292,7 +292,7 @@ class bound {
     /// Every rank passes a slice of the root's to all.
     template <stores How>
     void broadcast_in_slices() {
-        meet();
+        sync();
         for (std::size_t r = 1; r < ranks_; ++r) copy_slice<How>(rank_, output(r), output(0));
         leave<How>();
     }
@@ -308,7 +308,7 @@ class bound {
         else
             read_cell(0, all);
         std::memcpy(output_, all.data() + rank_ * (Count / ranks_), Count / ranks_ * sizeof(element));
-        meet();
+        sync();
     }
     template <stores How>
     void deal_through_slot() {
@@ -328,7 +328,7 @@ class bound {
             read_cell(r, theirs);
             std::memcpy(output_ + r * Count, &theirs, sizeof theirs);
         }
-        meet();
+        sync();
     }
     template <stores How>
     void collect_through_slots() {
@@ -339,7 +339,7 @@ class bound {
     /// Every rank stores its block at the root.
     template <stores How>
     void collect_by_push() {
-        meet();
+        sync();
         copy<How>(output(0) + rank_ * n_, input_, n_ * sizeof(element));
         leave<How>();
     }
@@ -362,18 +362,18 @@ class bound {
         const std::size_t parity = meetings_ % 2;
         each_other([&](std::size_t peer) { copy_block<How>(slot(rank_, parity), peer, input_, peer); });
         finish<How>();
-        meet();
+        sync();
         exchange_from<stores::plain>(slots(parity));
     }
     template <stores How>
     void exchange() {
-        meet();
+        sync();
         exchange_from<How>(inputs());
         leave<How>();
     }
     template <stores How>
     void exchange_by_push() {
-        meet();
+        sync();
         for (std::size_t r = 0; r < ranks_; ++r) copy_block<How>(output(r), rank_, input_, r);
         leave<How>();
     }
@@ -405,7 +405,7 @@ class bound {
     template <std::size_t Count>
     void together_in_cells() {
         ++cells_used_;
-        std::array<values<Count>, most_ranks> all;
+        std::array<values<Count>, max_ranks> all;
         all[rank_] = post_cell<Count>(input_);
         each_other([&](std::size_t peer) { read_cell(peer, all[peer]); });
         together_from([&](std::size_t r) { return all[r].data(); });
@@ -415,14 +415,14 @@ class bound {
         together_from(posted<How>());
     }
     void together() {
-        meet();
+        sync();
         together_from(inputs());
-        meet();
+        sync();
     }
     /// Every rank folds a slice of the first third for all, and stores its blocks of the other thirds at all ranks.
     template <stores How>
     void together_by_push() {
-        meet();
+        sync();
         const std::size_t third = n_ / 3, block = third / ranks_;
         const auto slice = [&](std::size_t r) { return r == ranks_ ? third : third * r / ranks_ / grain * grain; };
         by_chunks(slice(rank_), slice(rank_ + 1), [&](std::size_t i, std::size_t count, element*) {
@@ -446,7 +446,7 @@ class bound {
         each_own_block(block, [&](std::size_t from, element before) {
             for (std::size_t i = from; i < from + block; ++i) output_[i] = before += input_[i];
         });
-        meet();
+        sync();
     }
     /// Every rank scans its blocks, and adds what precedes them.
     void scan_of_array_by_scans(std::size_t block) {
@@ -458,7 +458,7 @@ class bound {
             BENCH_ELEMENTWISE
             for (std::size_t i = from; i < from + block; ++i) output_[i] += before;
         });
-        meet();
+        sync();
     }
 
     // --- permute: every rank gets the input of the rank below
@@ -479,7 +479,7 @@ class bound {
     }
     template <stores How>
     void shift() {
-        meet();
+        sync();
         copy<How>(output_, input(below()), n_ * sizeof(element));
         leave<How>();
     }
@@ -493,7 +493,7 @@ class bound {
             fold_cells<Count>(ranks_);
         else
             post_cell<Count>(input_);
-        meet();
+        sync();
     }
     template <stores How>
     void reduce_through_slots() {
@@ -504,7 +504,7 @@ class bound {
     /// Every rank folds a slice, and stores it at the root.
     template <stores How>
     void reduce_in_slices() {
-        meet();
+        sync();
         by_chunks(begin(rank_), begin(rank_ + 1), [&](std::size_t i, std::size_t count, element* local) {
             element* const here = How == stores::plain ? output(0) + i : local;
             fold_chunk(ranks_, here, i, count, inputs());
@@ -521,7 +521,7 @@ class bound {
         ++cells_used_;
         post_cell<Count>(input_);
         if (rank_ + own != 0) fold_cells<Count>(rank_ + own);
-        meet();
+        sync();
     }
     template <stores How>
     void scan_through_slots(std::size_t own) {
@@ -529,18 +529,18 @@ class bound {
         announce();
         await(0, rank_);
         fold_ranks(rank_ + own, output_, 0, n_, slots(0));
-        meet();
+        sync();
     }
     void scan(std::size_t own) {
         announce();
         await(0, rank_);
         fold_ranks(rank_ + own, output_, 0, n_, inputs());
-        meet();
+        sync();
     }
     /// Every rank computes its slice of all prefixes: every input is read once, and every output is written once.
     template <stores How>
     void scan_in_slices(std::size_t own) {
-        meet();
+        sync();
         by_chunks(begin(rank_), begin(rank_ + 1), [&](std::size_t i, std::size_t count, element* local) {
             const element* prefix = input(0) + i;
             if (own < ranks_) copy<How>(output(1 - own) + i, prefix, count * sizeof(element));
@@ -581,14 +581,14 @@ class bound {
     [[nodiscard]] auto posted() {
         const std::size_t parity = meetings_ % 2;
         fill_slot<How>(parity, input_);
-        meet();
+        sync();
         return slots(parity);
     }
 
     template <class SumOf>
     void post_sums(std::size_t block, SumOf sum_of) {
         for (std::size_t from = 0; from < n_; from += block) slot(rank_, 0)[from / block] = sum_of(from);
-        meet();
+        sync();
     }
     /// Calls `use(from, before)` with the start of each block of this rank and the sum of all blocks before it.
     template <class Use>
@@ -672,7 +672,7 @@ class bound {
         element* to = output_;
         for (std::size_t r = 0; r < ranks_; ++r) {
             reach(sizes_cell(r).sequence, cells_used_);
-            std::array<int, most_ranks> sizes;
+            std::array<int, max_ranks> sizes;
             std::memcpy(sizes.data(), sizes_cell(r).value.data(), ranks_ * sizeof(int));
             const auto* const mine = sizes.begin() + rank_;
             const auto count = static_cast<std::size_t>(*mine);
@@ -692,14 +692,14 @@ class bound {
             await(0, 1);
             std::memcpy(output_, from, n_ * sizeof(element));
         }
-        meet();
+        sync();
     }
     void deal_from(const element* from) {
         const std::size_t block = n_ / ranks_;
         announce();
         if (rank_ != 0) await(0, 1);
         std::memcpy(output_, from + rank_ * block, block * sizeof(element));
-        meet();
+        sync();
     }
     template <class Sources>
     void to_root(Sources source) {
@@ -708,7 +708,7 @@ class bound {
             await(1, ranks_);
             fold_ranks(ranks_, output_, 0, n_, source);
         }
-        meet();
+        sync();
     }
     template <class Sources>
     void collect_from(Sources source) {
@@ -717,7 +717,7 @@ class bound {
             await(1, ranks_);
             gather_from<stores::plain>(source);
         }
-        meet();
+        sync();
     }
     template <stores How, class Sources>
     void exchange_from(Sources source) const {
@@ -744,7 +744,7 @@ class bound {
     template <stores How>
     void leave() {
         if constexpr (How == stores::streaming) finish_streaming();
-        meet();
+        sync();
     }
     template <stores How>
     void copy_slice(std::size_t slice, element* to, const element* from) const {
@@ -775,7 +775,7 @@ class bound {
     bound_board& board_;
     std::size_t rank_, ranks_;
     bool yields_;
-    meeting way_ = meeting::flags;
+    sync_method way_ = sync_method::flags;
     std::size_t n_;  // elements of the input
     element* input_;
     element* output_;

@@ -41,7 +41,7 @@ struct message_board {
         alignas(128) flags read{};                                  // by the receiver, from the source
         alignas(128) std::byte* cells = nullptr;
     };
-    std::array<lanes, most_ranks> of;
+    std::array<lanes, max_ranks> of;
 };
 
 /// Messages to and from the partner.

@@ -90,7 +90,8 @@ struct process_stage : stage<process_group> {
 
     bool peer_alone;
     communicator comm{MPI_COMM_WORLD};
-    communicator delegating{MPI_COMM_WORLD, allfold::mpi::duplicate,
+    communicator delegating{MPI_COMM_WORLD,
+                            allfold::mpi::duplicate,
                             {.native_from = 0, .native_all_reduce_from = 0, .native_reduce_from = 0}};
 };
 
@@ -162,7 +163,7 @@ struct operands {
 
 /// Followed by a barrier: in a loop of these alone, ranks that wait for nobody run ahead, which hides latency.
 template <class Call>
-[[nodiscard]] auto then_meet(Call call) {
+[[nodiscard]] auto then_barrier(Call call) {
     return [call](auto&&... arguments) {
         call(arguments...);
         MPI_Barrier(MPI_COMM_WORLD);
@@ -201,15 +202,15 @@ void all_gather(process_stage& on) {
 
 void broadcast(process_stage& on) {
     const operands<float> x(on);
-    on.measure_ours<sum_of_floats>("ours", then_meet([&] { allfold::broadcast(on.comm, x.output); }));
-    on.measure<sum_of_floats>("MPI",
-                              then_meet([&] { MPI_Bcast(x.output.data(), x.count(), MPI_FLOAT, 0, MPI_COMM_WORLD); }));
+    on.measure_ours<sum_of_floats>("ours", then_barrier([&] { allfold::broadcast(on.comm, x.output); }));
+    on.measure<sum_of_floats>(
+        "MPI", then_barrier([&] { MPI_Bcast(x.output.data(), x.count(), MPI_FLOAT, 0, MPI_COMM_WORLD); }));
 }
 
 void scatter(process_stage& on) {
     const operands<float> x(on);
-    on.measure_ours<blocks_of_root>("ours", then_meet([&] { allfold::scatter(on.comm, x.input, x.output); }));
-    on.measure<blocks_of_root>("MPI", then_meet([&] {
+    on.measure_ours<blocks_of_root>("ours", then_barrier([&] { allfold::scatter(on.comm, x.input, x.output); }));
+    on.measure<blocks_of_root>("MPI", then_barrier([&] {
                                    MPI_Scatter(x.input.data(), x.count(), MPI_FLOAT, x.output.data(), x.count(),
                                                MPI_FLOAT, 0, MPI_COMM_WORLD);
                                }));
@@ -217,8 +218,8 @@ void scatter(process_stage& on) {
 
 void gather(process_stage& on) {
     const operands<float> x(on);
-    on.measure_ours<blocks_of_floats>("ours", then_meet([&] { allfold::gather(on.comm, x.input, x.output); }));
-    on.measure<blocks_of_floats>("MPI", then_meet([&] {
+    on.measure_ours<blocks_of_floats>("ours", then_barrier([&] { allfold::gather(on.comm, x.input, x.output); }));
+    on.measure<blocks_of_floats>("MPI", then_barrier([&] {
                                      MPI_Gather(x.input.data(), x.count(), MPI_FLOAT, x.output.data(), x.count(),
                                                 MPI_FLOAT, 0, MPI_COMM_WORLD);
                                  }));
@@ -257,9 +258,9 @@ void permute(process_stage& on) {
 
 void reduce(process_stage& on) {
     const operands<float> x(on);
-    on.measure_ours_and_delegated<sum_of_floats>(then_meet(
+    on.measure_ours_and_delegated<sum_of_floats>(then_barrier(
         [&](communicator& comm, delegate how) { allfold::reduce(comm, x.input, x.output, allfold::sum{}, how); }));
-    on.measure<sum_of_floats>("MPI", then_meet([&] {
+    on.measure<sum_of_floats>("MPI", then_barrier([&] {
                                   MPI_Reduce(x.input.data(), x.output.data(), x.count(), MPI_FLOAT, MPI_SUM, 0,
                                              MPI_COMM_WORLD);
                               }));
@@ -285,18 +286,18 @@ void in_flight(process_stage& on) {
 
 void inclusive_scan(process_stage& on) {
     const operands<float> x(on);
-    on.measure_ours_and_delegated<sum_of_floats>(then_meet([&](communicator& comm, delegate how) {
+    on.measure_ours_and_delegated<sum_of_floats>(then_barrier([&](communicator& comm, delegate how) {
         allfold::inclusive_scan(comm, x.input, x.output, allfold::sum{}, how);
     }));
-    on.measure<sum_of_floats>("MPI", then_meet([&] { x.inclusive_scan(MPI_FLOAT, MPI_SUM); }));
+    on.measure<sum_of_floats>("MPI", then_barrier([&] { x.inclusive_scan(MPI_FLOAT, MPI_SUM); }));
 }
 
 void exclusive_scan(process_stage& on) {
     const operands<float> x(on);
-    on.measure_ours_and_delegated<sum_of_floats>(then_meet([&](communicator& comm, delegate how) {
+    on.measure_ours_and_delegated<sum_of_floats>(then_barrier([&](communicator& comm, delegate how) {
         allfold::exclusive_scan(comm, x.input, x.output, allfold::sum{}, how);
     }));
-    on.measure<sum_of_floats>("MPI", then_meet([&] { x.exclusive_scan(MPI_FLOAT, MPI_SUM); }));
+    on.measure<sum_of_floats>("MPI", then_barrier([&] { x.exclusive_scan(MPI_FLOAT, MPI_SUM); }));
 }
 
 /// As it is done with MPI's own operators: first the common maximum, to which each rank then scales its states.
@@ -341,9 +342,9 @@ void product(process_stage& on) {
 void scan(process_stage& on) {
     const operands<product_of_matrices::element> x(on);
     on.measure_ours<product_of_matrices>(
-        "ours", then_meet([&] { allfold::inclusive_scan(on.comm, x.input, x.output, matrix_product); }));
+        "ours", then_barrier([&] { allfold::inclusive_scan(on.comm, x.input, x.output, matrix_product); }));
     const user_operator<product_of_matrices> by_mpi(false);
-    on.measure<product_of_matrices>("MPI", then_meet([&] { x.inclusive_scan(by_mpi.type, by_mpi.op); }));
+    on.measure<product_of_matrices>("MPI", then_barrier([&] { x.inclusive_scan(by_mpi.type, by_mpi.op); }));
 }
 
 // --- What MPI has no operation for: its calls one by one.
@@ -383,7 +384,7 @@ void distributed_scan(process_stage& on) {
     const auto ranks = static_cast<std::size_t>(on.what.ranks), rank = static_cast<std::size_t>(on.group.rank());
     const std::size_t block = prefixes_of_array::block_of(x.input.size()), blocks = x.input.size() / block;
     std::vector<float> sums(blocks), all(blocks * ranks);
-    on.measure<prefixes_of_array>("MPI", then_meet([&] {
+    on.measure<prefixes_of_array>("MPI", then_barrier([&] {
                                       for (std::size_t k = 0; k < blocks; ++k) {
                                           const auto from = x.input.subspan(k * block, block);
                                           const auto to = x.output.subspan(k * block, block);

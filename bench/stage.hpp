@@ -122,7 +122,7 @@ inline constexpr std::size_t operations_in_flight = 16;
 [[nodiscard]] inline std::vector<cell> cells_of(std::span<char* const> arguments, auto has_row) {
     std::vector<cell> cells;
     if (arguments.size() < 2) throw std::invalid_argument("missing arguments: RANKS ROW:BYTES,BYTES,...");
-    const int ranks = static_cast<int>(number_of(arguments[0], 1, most_ranks));
+    const int ranks = static_cast<int>(number_of(arguments[0], 1, max_ranks));
     for (const std::string_view argument : arguments.subspan(1)) {
         const std::string_view name = argument.substr(0, argument.find(':'));
         const auto* const of = std::ranges::find(rows, name, &row::name);

@@ -40,15 +40,15 @@ namespace bench {
 namespace {
 
 /// What the ranks of a cell share, apart from what they measure.
-struct meeting_place {
+struct barrier_state {
     std::atomic<int> waiting{0};
     std::atomic<int> generation{0};
-    std::array<double, most_ranks> values{};
+    std::array<double, max_ranks> values{};
 };
 
 class thread_group {
   public:
-    thread_group(meeting_place& place, int rank, int size) : place_(place), rank_(rank), size_(size) {}
+    thread_group(barrier_state& place, int rank, int size) : place_(place), rank_(rank), size_(size) {}
     [[nodiscard]] int rank() const { return rank_; }
     [[nodiscard]] int size() const { return size_; }
 
@@ -70,7 +70,7 @@ class thread_group {
     }
 
   private:
-    meeting_place& place_;
+    barrier_state& place_;
     int rank_, size_;
 };
 
@@ -95,12 +95,12 @@ class bounds {
     template <class Call>
     void measure(const std::string& way, Call call) {
         const bool crowded = oversubscribed(on_.what.ranks);
-        const auto measure_with = [&](meeting at, const std::string& name) {
-            hands_.meet_by(at);
+        const auto measure_with = [&](sync_method at, const std::string& name) {
+            hands_.use_sync(at);
             on_.template measure<Workload>("bound: " + name, [&] { call(hands_); });
         };
-        if (crowded) measure_with(meeting::counter, way + ", counter");
-        if (!crowded || on_.what.bytes <= 1 << 10) measure_with(meeting::flags, way);
+        if (crowded) measure_with(sync_method::counter, way + ", counter");
+        if (!crowded || on_.what.bytes <= 1 << 10) measure_with(sync_method::flags, way);
     }
     /// Measures `call(hands, count)` if the input has few elements, as many as a cell can hold.
     template <class Call>
@@ -466,7 +466,7 @@ void together(thread_stage& on, communicator& comm, boards& board) {
 
 void barrier(thread_stage& on, communicator& comm, boards& board) {
     on.measure<sum_of_floats>("ours", [&] { allfold::barrier(comm); });
-    bounds<sum_of_floats>(on, board).measure("flags", [](auto& hands) { hands.meet(); });
+    bounds<sum_of_floats>(on, board).measure("flags", [](auto& hands) { hands.sync(); });
     on.measure<sum_of_floats>("std::barrier", [&] { board.standard.arrive_and_wait(); });
 }
 
@@ -598,7 +598,7 @@ constexpr std::array contests{
 }
 
 [[nodiscard]] std::vector<result> measure(const cell& what) {
-    meeting_place place;
+    barrier_state place;
     const auto board = std::make_unique<boards>(what.ranks);
     std::vector<result> results;
     allfold::run(what.ranks, [&](communicator& comm) {

@@ -30,7 +30,7 @@
 
 namespace bench {
 
-inline constexpr int most_ranks = 16;
+inline constexpr int max_ranks = 16;
 
 /// Memory that starts some cache lines into a page: if input and output start at the same page offset, as large
 /// allocations do, loads wait for stores to addresses that look the same.
@@ -111,7 +111,7 @@ struct sum_of_floats {
     /// The sum of what the ranks [first, last) have at that place: less than 2^24, so it is exact. The period is a
     /// prime, so that neighbouring blocks differ.
     [[nodiscard]] static float sum_at(std::size_t place, int first, int last) {
-        const int of_place = most_ranks * static_cast<int>(place % 1021);
+        const int of_place = max_ranks * static_cast<int>(place % 1021);
         return static_cast<float>(sum_up_to(last) - sum_up_to(first) + (last - first) * of_place);
     }
     [[nodiscard]] static bool are_sums(std::span<const element> x, int first, int last, std::size_t from) {

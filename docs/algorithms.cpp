@@ -28,7 +28,7 @@
 
 namespace {
 
-constexpr int most_ranks = 64;          // up to which algorithms are queried
+constexpr int max_ranks = 64;           // up to which algorithms are queried
 constexpr int shown_ranks[]{4, 6, 16};  // the numbers of ranks whose costs are shown
 
 /// What one algorithm does for one collective.
@@ -82,11 +82,11 @@ std::string rule_of(Exists exists) {
                            {"even", [](int n) { return n % 2 == 0; }}};
     for (const rule& each : rules) {
         bool same = true;
-        for (int n = 1; n <= most_ranks; ++n) same = same && exists(n) == each.holds(n);
+        for (int n = 1; n <= max_ranks; ++n) same = same && exists(n) == each.holds(n);
         if (same) return each.name;
     }
     std::string listed;
-    for (int n = 1; n <= most_ranks; ++n)
+    for (int n = 1; n <= max_ranks; ++n)
         if (exists(n)) listed += (listed.empty() ? "" : ", ") + std::to_string(n);
     return listed;
 }

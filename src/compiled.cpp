@@ -4,7 +4,7 @@
 #include "allfold/transport/thread_communicator.hpp"
 
 template class allfold::detail::engine<allfold::thread_communicator>;
-template void allfold::detail::give_up(allfold::thread_communicator&) noexcept;
+template void allfold::detail::abort_communicator(allfold::thread_communicator&) noexcept;
 template void allfold::detail::run_again(allfold::thread_communicator&, const allfold::detail::short_call&,
                                          const allfold::detail::row_layout&, const allfold::detail::short_memory&,
                                          const allfold::detail::short_memory&);

@@ -45,9 +45,9 @@ void share(team ranks, problem<T>& p, rank_options& options) {
 }
 
 /// The ranks on the same machine as this one, and its cores, whichever of them this process is bound to.
-[[nodiscard]] inline crowd crowd_of(team ranks) {
+[[nodiscard]] inline cpu_load cpu_load_of(team ranks) {
     MPI_Comm node = MPI_COMM_NULL;
-    crowd around;
+    cpu_load around;
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, ranks.rank(), MPI_INFO_NULL, &node);
     MPI_Comm_size(node, &around.ranks);
     MPI_Comm_free(&node);

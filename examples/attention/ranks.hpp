@@ -154,12 +154,12 @@ struct outcome {
     std::chrono::steady_clock::time_point started{};  ///< when all ranks had arrived
     finding found{};
     rank_times slowest{};
-    crowd around{};
+    cpu_load around{};
 };
 
 #ifndef ALLFOLD_ATTENTION_MPI
 template <class Communicator>
-[[nodiscard]] crowd crowd_of(const Communicator& comm) {
+[[nodiscard]] cpu_load cpu_load_of(const Communicator& comm) {
     return {comm.size(), comm.processors()};
 }
 #endif
@@ -185,7 +185,7 @@ template <class Communicator, class T>
         });
     };
     rank_times times;
-    outcome<T> own{.result = std::vector<T>(p.size.rows() * p.size.value_depth), .around = crowd_of(untraced)};
+    outcome<T> own{.result = std::vector<T>(p.size.rows() * p.size.value_depth), .around = cpu_load_of(untraced)};
     allfold::barrier(untraced);
     own.started = std::chrono::steady_clock::now();
 

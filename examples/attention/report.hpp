@@ -30,11 +30,11 @@ template <class Work>
 }
 
 /// The ranks on one machine and the cores that they share; 0: unknown.
-struct crowd {
+struct cpu_load {
     int ranks = 1;
     int processors = 0;
 
-    [[nodiscard]] bool is_crowded() const noexcept { return processors != 0 && ranks > processors; }
+    [[nodiscard]] bool is_oversubscribed() const noexcept { return processors != 0 && ranks > processors; }
 };
 
 /// The figures of one run. Times of phases are those of the slowest rank.
@@ -42,7 +42,7 @@ struct report {
     std::string problem;  ///< shapes, element type, ranks
     sizes size;
     int ranks = 1;
-    crowd around;
+    cpu_load around;
 
     std::string schedule, why;
     int rounds = 0;
@@ -186,7 +186,7 @@ inline void print_worst(std::ostream& out, const report& r, const finding& found
 inline void print(std::ostream& out, const report& r) {
     const detail::table table(out);
     out << r.problem << '\n';
-    if (r.around.is_crowded())
+    if (r.around.is_oversubscribed())
         out << r.around.ranks << " ranks take turns on " << r.around.processors
             << (r.around.processors == 1 ? " core" : " cores")
             << ": times are not those of a machine with one core per rank\n";

@@ -28,7 +28,7 @@
 namespace examples {
 namespace {
 
-constexpr int most_ranks = 1 << 20;
+constexpr int max_ranks = 1 << 20;
 constexpr int most_ranks_drawn = 64;
 constexpr int most_lines = 100;            // of steps, unless requested
 constexpr long long most_steps = 2000000;  // that a price counts: a fraction of a second
@@ -278,15 +278,15 @@ void require_ranks(const request& asked) {
     line.word(asked.collective, "COLLECTIVE", "all_reduce, all_to_all, ...; without it all are listed");
     line.text(asked.algorithm, "--algorithm", "NAME",
               "ring, bruck, ...; without it all of the collective are compared");
-    line.number(asked.ranks, "--ranks", "P", 1, most_ranks, "how many ranks");
+    line.number(asked.ranks, "--ranks", "P", 1, max_ranks, "how many ranks");
     line.text(asked.picture, "--draw", "FILE", "draw the schedule as a picture (SVG)");
     line.flag(asked.steps, "--steps", "show the steps even if there are many");
     line.number(asked.bytes, "--bytes", "N", 0, std::size_t{1} << 50,
                 "size of an operand, all that a rank contributes or gets: volumes are then in bytes");
     line.number(asked.proved_ranks, "--prove", "P", 0, 4096, "prove for at most P ranks");
-    line.number(asked.root, "--root", "R", 0, most_ranks - 1,
+    line.number(asked.root, "--root", "R", 0, max_ranks - 1,
                 "root of collectives that have one [0]; for permute, how far operands are shifted [1]");
-    line.number(asked.group, "--group", "N", 1, most_ranks,
+    line.number(asked.group, "--group", "N", 1, max_ranks,
                 "number of ranks that share memory, for two-level schedules");
     if (!line.read(argc, argv)) return 0;
     if (asked.collective.empty() && argc > 1) throw bad_command_line("options need a collective: which one?");

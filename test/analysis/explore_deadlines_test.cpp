@@ -296,7 +296,7 @@ TEST_CASE("of an operation that is over no deadline is known, however it ended")
     CHECK((found.ok() && found.complete() && most == 1));
 }
 
-TEST_CASE("a deadline that nobody catches is told, and replayed") {
+TEST_CASE("a deadline error that nobody catches is reported, and replayed") {
     const auto program = [](explored_communicator& comm) {
         if (comm.rank() != 1) allfold::barrier(comm, late);
     };

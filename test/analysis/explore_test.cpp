@@ -333,7 +333,7 @@ TEST_CASE("ranks that disagree about a collective, or its order, are named") {
                 verdict::disagreement, {"names root "});
 }
 
-TEST_CASE("what leaves a rank is told with that rank, in whatever order it happens") {
+TEST_CASE("an exception that leaves a rank is reported with that rank, in any order") {
     check_fault(3,
                 [](explored_communicator& comm) {
                     const vector order = take_all(comm);
@@ -378,7 +378,7 @@ TEST_CASE("what is left at the end is told: messages, and operations in flight")
                 {"its communicator ended before it was done: rank 0 waits for rank 1: all_reduce (its 1st call)"});
 }
 
-TEST_CASE("a communicator that is kept beyond its execution is told, and may end at any time") {
+TEST_CASE("a communicator that is kept beyond its execution is reported, and may end at any time") {
     static std::vector<allfold::team<explored_communicator>> kept;
     static vector x{1, 1};
     static std::vector<allfold::operation> in_flight;
@@ -408,7 +408,7 @@ TEST_CASE("a result that depends on the order of arrival is shown beside the fir
                  "of rank 0: collective (its 1st call)"});
 }
 
-TEST_CASE("a program that depends on something else is told so") {
+TEST_CASE("a program that depends on something else is reported as not deterministic") {
     int calls = 0;
     const auto counted = explore(3, [&](explored_communicator& comm) {
         take_all(comm);
@@ -496,7 +496,7 @@ TEST_CASE("memory does not grow with the number of executions") {
 }
 #endif
 
-TEST_CASE("who watches hears how far it has got") {
+TEST_CASE("the watch callback gets the progress of the exploration") {
     allfold::explore_options options;
     std::vector<allfold::exploring> heard;
     options.watch = [&](const allfold::exploring& so_far) {

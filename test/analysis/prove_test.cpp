@@ -778,7 +778,7 @@ TEST_CASE("several peers' blocks need an ordered fold of one and the same block"
     CHECK_THAT(explain(apart), Catch::Matchers::ContainsSubstring("from 2 peers a block each"));
 }
 
-TEST_CASE("a barrier in which somebody has not heard of everybody is found") {
+TEST_CASE("a barrier that a rank can leave before all have entered is found") {
     const auto shorter = [](int size) {
         return [size](int r) {
             const dissemination::barrier whole_barrier({r, size});
@@ -791,7 +791,7 @@ TEST_CASE("a barrier in which somebody has not heard of everybody is found") {
     CHECK(explain(p) == "P = 5, rank 0: has heard of 4 ranks, should have heard of all 5");
 }
 
-TEST_CASE("what a rank hears in a step of a barrier it does not pass on in that step") {
+TEST_CASE("a step of a barrier does not forward what arrives in the same step") {
     const auto steps = [](int r, int round) -> step {
         if (round == 0) return {.to = r > 0 ? peers::one(r - 1) : peers(), .from = r < 2 ? peers::one(r + 1) : peers()};
         return r == 0 ? step{.to = peers::everyone()} : step{.from = peers::one(0)};

@@ -196,7 +196,7 @@ TEST_CASE("ranks that know only their own block learn which is whose with one al
     SUCCEED();
 }
 
-TEST_CASE("lists, axes and shards that are wrong are refused by all ranks that can know") {
+TEST_CASE("wrong lists, axes and shards are rejected by every rank that can detect them") {
     require_error(errc::bad_argument, "axis 1 of a tensor with 1 axis",
                   [](auto& comm, auto& x, auto& y) { allfold::reduce_scatter(comm, x, y, sum(), allfold::axis{1}); });
     require_error(errc::bad_partition, "the partition adds up to 7, but axis 0 has extent 8",
@@ -311,7 +311,7 @@ void require_difference(std::initializer_list<const char*> words, Call call) {
 
 }  // namespace
 
-TEST_CASE("of lists that differ the first tensor, or shard, that does is named, with both figures") {
+TEST_CASE("if lists differ, the first different tensor or shard is named, with both values") {
     require_difference({"passes 3", "passes 2", " tensors"}, [](auto& comm, auto& x, bool is_other) {
         allfold::all_reduce(comm, is_other ? list_in(x, {4, 4}) : list_in(x, {4, 2, 2}), sum());
     });
@@ -343,7 +343,7 @@ TEST_CASE("of lists that differ the first tensor, or shard, that does is named, 
                            });
 }
 
-TEST_CASE("a difference behind as many tensors as a text has room for is told as such") {
+TEST_CASE("a difference beyond the tensors that fit into a text is reported as such") {
     require_difference({"tensor lists of different lengths"}, [](auto& comm, auto&, bool is_other) {
         std::vector<int> memory(400, comm.rank());
         tensors<int> list;

@@ -30,7 +30,7 @@ void check_barrier(Comm& comm, std::atomic<int>& come, int turn, const std::stri
 
 }  // namespace
 
-TEST_CASE("barrier lets nobody leave before everybody has come") {
+TEST_CASE("barrier lets no rank leave before all have entered") {
     constexpr int turns = 20;
     for (const int size : group_sizes) {
         for (const auto& tuning : {allfold::thread_tuning(), impatient}) {
@@ -48,7 +48,7 @@ TEST_CASE("barrier lets nobody leave before everybody has come") {
     SUCCEED();
 }
 
-TEST_CASE("barrier lets nobody leave before everybody has come, by the clock") {
+TEST_CASE("barrier lets no rank leave before all have entered, by the clock") {
     for (const int size : group_sizes)
         on_ranks(size, [&](auto& comm) { check_barrier_with_all_algorithms(comm, std::to_string(size) + " ranks"); });
     SUCCEED();
@@ -68,7 +68,7 @@ TEST_CASE("barrier works where ranks share no memory") {
     SUCCEED();
 }
 
-TEST_CASE("what a rank wrote before a barrier is visible to all behind it") {
+TEST_CASE("writes before a barrier are visible to all ranks after it") {
     std::vector<int> shared(4);
     on_ranks(4, [&](auto& comm) {
         for (int turn = 0; turn < 100; ++turn) {

@@ -100,7 +100,7 @@ TEST_CASE("no rank holds more pieces of an array than all are told") {
             std::size_t most = 0;
             for (int r = 0; r < ranks; ++r) most = std::max(most, pieces.held_by(r));
             INFO(place_of(ranks, layout, layout));
-            REQUIRE(most <= pieces.most_held());
+            REQUIRE(most <= pieces.max_held());
         }
     }
 }
@@ -188,7 +188,7 @@ TEST_CASE("long blocks of numbers are folded in any order where their operator i
     SUCCEED();
 }
 
-TEST_CASE("whether ranks fold what they hold first is asked of an operator that knows it only when the program runs") {
+TEST_CASE("an operator that declares commutativity at run time decides whether ranks fold their own elements first") {
     const auto first_if = [](bool commutes) { return allfold::commutative_if(commutes, [](int x, int) { return x; }); };
     const block_cyclic layout{2, 3, 20};  // its first element is on rank 1
     std::vector<int> all(20);
@@ -361,7 +361,7 @@ void require_error(errc code, const std::string& words, Call call) {
 
 }  // namespace
 
-TEST_CASE("arrays that ranks describe otherwise, or hold otherwise, are refused by all of them") {
+TEST_CASE("arrays that ranks describe or hold differently are rejected by all ranks") {
     const block_cyclic all{4, 0, 12};
     require_error(errc::mismatch,
                   "the source of rank 2 is block_cyclic{4, 12, 12}, but that of rank 0 is block_cyclic{4, 0, 12}",
@@ -443,7 +443,7 @@ TEST_CASE("a rank whose operator throws releases all others") {
     for (const outcome& each : outcomes) CHECK(each.says("out of memory"));
 }
 
-TEST_CASE("what is wrong with an array in flight all ranks are told, before or when they wait") {
+TEST_CASE("an error in an array in flight is reported on all ranks, before or when they wait") {
     const auto outcomes = [](auto start) {
         return outcomes_on_ranks(3, [&](auto& comm) {
             std::vector<int> x(4, 1);

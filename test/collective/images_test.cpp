@@ -159,7 +159,7 @@ TEST_CASE("images that do not fit are refused, and nobody waits for the rank tha
                   });
 }
 
-TEST_CASE("operators of images that say their laws when the program runs fold in the order that they name") {
+TEST_CASE("operators on images that declare their laws at run time fold in the declared order") {
     for (const bool commutes : {false, true})
         on_ranks(4, [commutes](auto& comm) {
             const auto op = allfold::commutative_if(commutes, [](int a, int b) { return a + b; });
@@ -174,7 +174,7 @@ TEST_CASE("operators of images that say their laws when the program runs fold in
     SUCCEED();
 }
 
-TEST_CASE("what is wrong with images in flight all ranks are told") {
+TEST_CASE("an error in images in flight is reported on all ranks") {
     const auto outcomes = outcomes_on_ranks(3, [](auto& comm) {
         std::vector<int> x(4, 1), y(4);
         const auto join = allfold::associative([](int a, int b) { return a + b; });

@@ -69,7 +69,7 @@ TEST_CASE("two ranks gather long blocks along an axis, whose pieces lie apart") 
     SUCCEED();
 }
 
-TEST_CASE("two ranks whose long broadcasts differ in length are told so") {
+TEST_CASE("two ranks whose long broadcasts differ in length get a mismatch") {
     const auto outcomes = outcomes_on_ranks(2, [](auto& comm) {
         std::vector<int> x(long_problem.size() + static_cast<std::size_t>(comm.rank()));
         allfold::broadcast(comm, x);

@@ -124,7 +124,7 @@ TEST_CASE("two ranks that change places are each other's neighbour on both sides
     SUCCEED();
 }
 
-TEST_CASE("a permutation is one however it is said") {
+TEST_CASE("equal permutations are equal, however they are specified") {
     on_ranks(3, [](auto& comm) {
         int x = comm.rank();
         if (comm.rank() == 0)
@@ -244,7 +244,7 @@ TEST_CASE("a list that is no permutation is refused where calls are remembered t
     CHECK(says(after_identity({16, 0, 2}), errc::bad_rank, "the destination 16 of rank 0"));
 }
 
-TEST_CASE("ranks whose permutations differ find out, with both of them, and write nothing that is wrong") {
+TEST_CASE("different permutations are a mismatch that shows both, and nothing wrong is written") {
     for (const rank_lengths count : {one_element, many_elements}) {
         const auto lists =
             refused(3, [](int rank) { return rank == 1 ? destinations{1, 2, 0} : destinations{2, 0, 1}; }, count);

@@ -254,7 +254,7 @@ TEST_CASE("pitfall 9: blocks lie where displacements say, also that of a rank al
     });
 }
 
-TEST_CASE("pitfall 10: what only the root has may be anything elsewhere") {
+TEST_CASE("pitfall 10: arguments that only the root uses may be anything on other ranks") {
     on_both({2, 3}, [](auto& comm, const std::string& where) {
         for (int root = 0; root < comm.size(); ++root) {
             const bool is_root = comm.rank() == root;
@@ -360,7 +360,7 @@ TEST_CASE("pitfall 15: windows cut elements alike where ranks have them in other
     });
 }
 
-TEST_CASE("pitfall 16: what is started again uses the data, and the addresses, of the moment") {
+TEST_CASE("pitfall 16: an operation that is started again uses current data and addresses") {
     on_both({2, 3}, [](auto& comm, const std::string& where) {
         std::vector<std::vector<int>> buffers(3, std::vector<int>(50));
         std::vector<int> kept(50);
@@ -493,7 +493,7 @@ TEST_CASE("pitfall 23: logarithms are those of integers") {
     }
 }
 
-TEST_CASE("pitfall 24: nothing commutes unless it is said, and what is said can be checked") {
+TEST_CASE("pitfall 24: no operator commutes unless declared, and declarations can be checked") {
     const auto second = [](int, int b) { return b; };
     STATIC_REQUIRE(!allfold::commutative_operator<decltype(allfold::associative(second)), int>);
     CHECK(allfold::check_laws(allfold::associative(second), {1, 2, 3}));

@@ -29,7 +29,7 @@ TEST_CASE("scatter works where ranks share no memory") {
     SUCCEED();
 }
 
-TEST_CASE("what a rank other than the root gives scatter as input is not looked at (pitfall 10)") {
+TEST_CASE("scatter ignores the input of ranks other than the root (pitfall 10)") {
     on_ranks(3, [](auto& comm) {
         const std::vector<int> whole{1, 2, 3};
         const std::span<const int> nowhere(static_cast<const int*>(nullptr), 7);
@@ -135,7 +135,7 @@ TEST_CASE("ranks that give scatter other partitions or lengths find out, with fi
     CHECK((lengths[0].says("has 6") || lengths[1].says("has 6")));
 }
 
-TEST_CASE("ranks that name other roots of a scatter find out") {
+TEST_CASE("different roots of a scatter are a mismatch") {
     const auto outcomes = outcomes_on_ranks(3, [](auto& comm) {
         const std::vector<int> all(3);
         std::vector<int> mine(1, -1);

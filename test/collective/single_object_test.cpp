@@ -65,7 +65,7 @@ TEST_CASE("a collective in place returns the single object that it has written")
     SUCCEED();
 }
 
-TEST_CASE("of a value a collective returns what becomes of it, and leaves it alone") {
+TEST_CASE("a collective given a value returns the result, and leaves the value alone") {
     on_some_ranks([](auto& comm) {
         const int rank = comm.rank(), size = comm.size();
         const double mine = 1;

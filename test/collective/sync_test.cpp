@@ -166,7 +166,7 @@ TEST_CASE("a rank that fails while others still read ends the calls of all") {
     CHECK(outcomes[1].code == allfold::errc::peer_failed);
 }
 
-TEST_CASE("ranks that say different things of when a collective begins are told so") {
+TEST_CASE("ranks that differ in when a collective begins get an error that names the barrier") {
     const auto outcomes = outcomes_on_ranks(2, [](auto& comm) {
         std::vector<int> x(10);
         allfold::all_reduce(comm, x, allfold::sum(), comm.rank() == 0 ? in_sync::all : in_sync::mine);

@@ -80,7 +80,7 @@ TEST_CASE("short messages of collectives together travel as one") {
     CHECK(three < 3 * one);  // a packet may be late, and then part of what it could have held has been sent already
 }
 
-TEST_CASE("ranks that put different collectives together are told so") {
+TEST_CASE("different collectives put together are a mismatch") {
     const auto tell = [](auto body) {
         for (const bool is_far : {false, true}) {
             const auto outcomes = outcomes_on_ranks(
@@ -120,7 +120,7 @@ TEST_CASE("ranks that put different collectives together are told so") {
     });
 }
 
-TEST_CASE("what goes wrong in one of several collectives is thrown by all ranks") {
+TEST_CASE("an error in one of several collectives is thrown by all ranks") {
     struct boom : std::runtime_error {
         boom() : std::runtime_error("boom") {}
     };

@@ -440,7 +440,7 @@ TEST_CASE("the laws of an operator on many elements are checked on single ones")
           allfold::broken_law::commutative);
 }
 
-TEST_CASE("a wrapper folds elements of a size, an alignment and an order that it hears when the program runs") {
+TEST_CASE("a wrapper folds elements whose size, alignment and order are known only at run time") {
     for (int size = 1; size <= 8; ++size) {
         on_ranks(size, [](auto& comm) {
             for (const word_type type : {word_type{24, 8}, word_type{20, 4}, word_type{64, 64}})

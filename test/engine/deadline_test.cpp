@@ -238,7 +238,7 @@ TEST_CASE("wait_any looks at the deadlines of all its operations") {
     CHECK(outcomes[0].says("the deadline of rank 0 passed"));
 }
 
-TEST_CASE("who asks whether an operation is done is told who waits for whom when its deadline passes") {
+TEST_CASE("testing an operation whose deadline has passed reports who waits for whom") {
     std::atomic<bool> over = false;
     const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
         int x = 1;

@@ -163,7 +163,7 @@ TEST_CASE("run throws the exception of the rank that failed, with its type") {
                     boom);
 }
 
-TEST_CASE("run throws what the rank says that waits in vain, and not what others have heard of it") {
+TEST_CASE("run throws the error of the rank that waits in vain, not the reports of others") {
     for (int turn = 0; turn < 20; ++turn) {
         const outcome told = outcome_of([] {
             allfold::run(3, [](auto& comm) {
@@ -306,7 +306,7 @@ TEST_CASE("nobody touches the memory of a rank that has left by an exception") {
     }
 }
 
-TEST_CASE("ranks that give up what is in flight in the midst of another call do not wait for each other") {
+TEST_CASE("ranks that abort operations in flight inside another call do not wait for each other") {
     // The call uses buffers that other ranks have lent; those ranks wait until it releases them.
     for (int turn = 0; turn < 40; ++turn) {
         const int size = 3 + turn % 2 * 2;
@@ -346,7 +346,7 @@ TEST_CASE("nobody touches the objects of a rank that has left by an exception") 
     }
 }
 
-TEST_CASE("who asks whether an operation is done, and never waits, hears of a failure") {
+TEST_CASE("a rank that only tests an operation and never waits learns of a failure") {
     for (const int size : group_sizes_here)
         for (const std::size_t n : lengths) {
             const auto outcomes = outcomes_on_ranks(size, [&](auto& comm) {
@@ -359,7 +359,7 @@ TEST_CASE("who asks whether an operation is done, and never waits, hears of a fa
         }
 }
 
-TEST_CASE("who asks whether an operation is done, and never waits, is told when its deadline passes") {
+TEST_CASE("a rank that only tests an operation and never waits learns that its deadline has passed") {
     late_call late(culprit);
     const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
         std::vector<int> x(10);

@@ -39,7 +39,7 @@ void expect_error(const outcome& got, errc code, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("a prepared operation that is in flight cannot be started: one clear error, and nobody is harmed") {
+TEST_CASE("starting a prepared operation in flight is one clear error without side effects") {
     for (const std::size_t n : {std::size_t{1}, std::size_t{50000}})
         on_ranks(2, [&](auto& comm) {
             std::vector<int> x(n, 1);
@@ -425,7 +425,7 @@ TEST_CASE("prepared operations may be started in another order on every rank") {
     SUCCEED();
 }
 
-TEST_CASE("ranks that start what they have prepared differently are told, however long ago that was") {
+TEST_CASE("ranks that have prepared different operations get a mismatch, however long ago that was") {
     const auto outcomes = outcomes_on_ranks(2, [](auto& comm) {
         std::vector<int> x(50000);
         persistent op = allfold::broadcast.prepare(comm, x, allfold::root{comm.rank()});

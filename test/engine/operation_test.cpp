@@ -425,7 +425,7 @@ TEST_CASE("a prepared operation calls a function at the end of the start for whi
     SUCCEED();
 }
 
-TEST_CASE("a function given to then hears of a failure if it asks for one, and wait throws what it throws") {
+TEST_CASE("a function given to then gets the failure if it takes one, and wait throws what it throws") {
     struct boom : std::runtime_error {
         boom() : std::runtime_error("boom") {}
     };
@@ -456,7 +456,7 @@ TEST_CASE("a function given to then hears of a failure if it asks for one, and w
     });
 }
 
-TEST_CASE("a function given to then that waits for its own operation is told so") {
+TEST_CASE("a function given to then that waits for its own operation gets an error") {
     std::atomic<bool> is_set = false;
     on_ranks(2, [&](auto& comm) {
         job mine(comm.rank(), 50000);
@@ -515,7 +515,7 @@ TEST_CASE("a prepared operation starts again although a function at its end has 
     SUCCEED();
 }
 
-TEST_CASE("a function given to then hears that its communicator ended") {
+TEST_CASE("a function given to then gets a failure when its communicator ends") {
     for (const std::size_t n : lengths) {
         bool heard = false;
         job mine(0, n);

@@ -149,7 +149,7 @@ TEST_CASE("an exception at the owner of a progress thread releases the other ran
     }
 }
 
-TEST_CASE("an operation that an exception destroys is given up although others have not come to it") {
+TEST_CASE("an operation destroyed by an exception is aborted although other ranks have not started it") {
     std::atomic<bool> left = false;
     const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
         struct at_end {
@@ -191,7 +191,7 @@ TEST_CASE("an operation may outlive its progress thread, which ends when all is 
     SUCCEED();
 }
 
-TEST_CASE("the thread of a progress thread is not given what it would have to wait for itself") {
+TEST_CASE("a progress thread rejects work that it would have to wait for itself") {
     on_ranks(2, [](auto& comm) {
         int x = 1;
         progress_thread helper(comm);

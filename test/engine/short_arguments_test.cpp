@@ -266,7 +266,7 @@ TEST_CASE("elements of any alignment, and states without a default, are lifted i
     SUCCEED();
 }
 
-TEST_CASE("ranks that lift different types in calls that are made again are told") {
+TEST_CASE("lifting different types in a repeated call is a mismatch") {
     for (const bool scatters : {true, false}) {
         const auto outcomes = outcomes_on_ranks(2, [&](communicator& comm) {
             std::array<float, 4> x{};

@@ -131,7 +131,7 @@ TEST_CASE("calls that are made again fold other data in rank order, whichever wa
     SUCCEED();
 }
 
-TEST_CASE("a blocking call of a few elements that is made again goes the short way") {
+TEST_CASE("a blocking call of a few elements that is made again goes the short path") {
     for (const int P : {2, 3, 4, 6, 16})
         on_ranks(P, [&](communicator& comm) {
             std::vector<int> in(2 * static_cast<std::size_t>(P), 1), out(in), block(2);
@@ -319,7 +319,7 @@ TEST_CASE("a remembered list is looked at again: its tensors must not share memo
     for (const auto& each : outcomes) CHECK(each.says("tensors of the output share memory"));
 }
 
-TEST_CASE("while something is in flight, or an operator runs, no call goes the short way") {
+TEST_CASE("while something is in flight, or an operator runs, no call goes the short path") {
     on_ranks(2, [](communicator& comm) {
         int x = 0, y = comm.rank();
         const auto call = [&] { allfold::all_reduce(comm, x, allfold::sum()); };
@@ -354,7 +354,7 @@ TEST_CASE("remembered calls and operations in flight find their partners, whoeve
     SUCCEED();
 }
 
-TEST_CASE("who sleeps is woken by what is sent to all") {
+TEST_CASE("a sleeping rank is woken by a message to all") {
     using namespace std::chrono;
     const bool is_soon = succeeds_now_and_then([] {
         const auto start = steady_clock::now();
@@ -382,7 +382,7 @@ TEST_CASE("blocks of calls that are made again at once go where they belong") {
     SUCCEED();
 }
 
-TEST_CASE("of two messages on a lane none overtakes the other") {
+TEST_CASE("messages on one lane do not overtake each other") {
     for (const int P : {3, 4, 8})
         on_ranks(P, [&](communicator& comm) {
             std::vector<int> x(10000);
@@ -396,7 +396,7 @@ TEST_CASE("of two messages on a lane none overtakes the other") {
     SUCCEED();
 }
 
-TEST_CASE("what some post for all at once finds its partners, also where others find no room to do so") {
+TEST_CASE("messages posted to all at once are matched even if other ranks find no room to do so") {
     constexpr std::size_t in_flight = allfold::detail::bulletin::cells + 2;
     constexpr int copied = 10000, lent = 50000;  // in ints; the blocks are short
     for (const int P : {3, 4, 8})
@@ -469,7 +469,7 @@ TEST_CASE("a mismatch in a call that is made again names both ranks and figures"
         }
 }
 
-TEST_CASE("two ranks that wait for each other in calls that are made again find out why") {
+TEST_CASE("two ranks that wait for each other in repeated calls get the reason") {
     const auto outcomes = outcomes_on_ranks(2, [](communicator& comm) {
         int x = comm.rank();
         for (int i = 0; i < 6; ++i) allfold::broadcast(comm, x, allfold::root{i % 2});
@@ -523,7 +523,7 @@ TEST_CASE("an operator may not call a collective on its own communicator, howeve
     CHECK((outcomes[0].says("inside the operator") || outcomes[1].says("inside the operator")));
 }
 
-TEST_CASE("a rank that waits in a call that is made again hears of one that leaves, or fails") {
+TEST_CASE("a rank that waits in a repeated call learns that another one has left or failed") {
     for (const int P : {2, 4})
         for (const bool fails : {false, true}) {
             const auto outcomes = outcomes_on_ranks(P, [&](communicator& comm) {

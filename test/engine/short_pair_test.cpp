@@ -155,7 +155,7 @@ TEST_CASE("two ranks exchange rows of several columns, in calls that are made ag
     SUCCEED();
 }
 
-TEST_CASE("a call of two ranks that is made again waits for who comes late, on either side") {
+TEST_CASE("a repeated call of two ranks waits for the later one, on either side") {
     on_ranks(2, [](auto& comm) {
         for (int turn = 0; turn < 40; ++turn) {
             if (turn > 2 && turn % 2 == comm.rank()) std::this_thread::sleep_for(std::chrono::microseconds(turn * 40));

@@ -188,7 +188,7 @@ TEST_CASE("prepared calls of a few elements are started again and again, on each
     SUCCEED();
 }
 
-TEST_CASE("what a rank has started before others does not keep away what they wait for") {
+TEST_CASE("operations that one rank starts early do not block those that others wait for") {
     on_ranks(2, [](communicator& comm) {
         constexpr std::size_t count = 120;  // more than a channel holds and its receiver keeps
         std::vector<int> x(count);
@@ -206,7 +206,7 @@ TEST_CASE("what a rank has started before others does not keep away what they wa
     SUCCEED();
 }
 
-TEST_CASE("what has come for a call that is given up is let go") {
+TEST_CASE("messages that have arrived for an aborted call are released") {
     std::array<operation, 3> left;
     std::array<std::vector<matrix>, 3> x;
     std::atomic<int> ready = 0;  // until all are ready, no rank may fail: another may still wait for it
@@ -388,7 +388,7 @@ TEST_CASE("an operator that throws in a call that is started again makes every r
     }
 }
 
-TEST_CASE("a rank that waits for a call that is started again hears of one that leaves, or fails") {
+TEST_CASE("a rank that waits for a restarted call learns that another one has left or failed") {
     for (const bool fails : {false, true}) {
         const auto outcomes = outcomes_on_ranks(2, [&](communicator& comm) {
             int x = 1;

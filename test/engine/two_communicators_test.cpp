@@ -54,7 +54,7 @@ TEST_CASE("operations on two communicators may be waited for in opposite orders"
     SUCCEED();
 }
 
-TEST_CASE("a blocking collective pushes on the operations of another communicator") {
+TEST_CASE("a blocking collective makes progress on the operations of another communicator") {
     for (const auto& tuning : {allfold::thread_tuning(), impatient})
         on_two_communicators(
             2,
@@ -70,7 +70,7 @@ TEST_CASE("a blocking collective pushes on the operations of another communicato
     SUCCEED();
 }
 
-TEST_CASE("who asks whether one operation is done pushes on those of all communicators") {
+TEST_CASE("testing one operation makes progress on those of all communicators") {
     on_two_communicators(2, [](auto& a, auto& b) {
         std::vector<double> x(length, 1), y(length, 2);
         operation first = allfold::all_reduce.start(a, x, sum(), ring());
@@ -111,7 +111,7 @@ TEST_CASE("wait_any returns whichever operation is done first, on whichever comm
     SUCCEED();
 }
 
-TEST_CASE("wait_any hears that a rank has left any of its communicators") {
+TEST_CASE("wait_any notices that a rank has left any of its communicators") {
     for (const auto& tuning : {allfold::thread_tuning(), impatient}) {
         const watchdog watch("who has left", 40s);
         std::atomic<bool> told = false;
@@ -209,7 +209,7 @@ TEST_CASE("a thread may end and leave an operation in flight to another one") {
     SUCCEED();
 }
 
-TEST_CASE("operations through a decorator and past it are pushed on by each other") {
+TEST_CASE("operations through a decorator and past it make progress on each other") {
     allfold::trace_recorder recorder(2);
     on_two_communicators(2, [&](auto& a, auto& b) {
         allfold::traced watched(a, recorder);

@@ -711,7 +711,7 @@ TEST_CASE("mistakes with messages have their verdicts, with the ranks and what t
     }
 }
 
-TEST_CASE("a communicator that a rank keeps is told, and may be used, and end, when nothing is left of the program") {
+TEST_CASE("a communicator that a rank keeps is reported, and may be used and destroyed after the program") {
     std::array<allfold::team<explored_communicator>, 2> kept;
     const allfold::rank_list both{0, 1};
     const exploration found = explore(2, [&](explored_communicator& comm) {

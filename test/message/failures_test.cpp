@@ -10,7 +10,7 @@
 
 using namespace test;
 
-TEST_CASE("nobody waits for who has returned, or failed") {
+TEST_CASE("no rank waits for one that has returned or failed") {
     for (const auto& tuning : {allfold::thread_tuning{}, noticing}) {
         // The rank that a receive names, or all that `any` could mean, returned after sending one message each.
         const auto named = outcomes_on_ranks(

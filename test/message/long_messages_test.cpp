@@ -24,7 +24,7 @@ using allfold::detail::shared_copy;
 
 namespace {
 
-constexpr std::size_t least = shared_copy::least_bytes;
+constexpr std::size_t least = shared_copy::min_bytes;
 constexpr std::array<std::size_t, 8> lengths{least - 1,     least,         least + 1, 5 * least / 2 - 7,
                                              4 * least - 1, 4 * least + 1, 1 << 20,   (1 << 20) + 12345};
 
@@ -153,7 +153,7 @@ TEST_CASE("several long messages at once, received in the opposite order, and pr
 TEST_CASE("as many messages as are awaited at one time, of late, exceed a cache or do not") {
     using allfold::detail::awaited_receives;
     CHECK(allfold::detail::cache_bytes() >= 256 << 10);
-    constexpr std::size_t counted = awaited_receives::least_bytes;
+    constexpr std::size_t counted = awaited_receives::min_bytes;
     awaited_receives all(1, 2 * 2 * counted);  // a share of 2 · counted: half is for what is sent
     const auto exceed = [&all](std::size_t bytes) { return all.exceed_cache(bytes); };
     CHECK_FALSE(exceed(2 * counted));

@@ -18,7 +18,7 @@ using namespace test;
 
 // Were they larger, starting one would take twice as long, or longer.
 static_assert(sizeof(allfold::detail::message_task<allfold::thread_communicator>) <=
-              allfold::detail::spare_memory::block_bytes);
+              allfold::detail::task_memory::block_bytes);
 static_assert(sizeof(allfold::detail::receive_note) <= 128);
 
 TEST_CASE("prepared messages are started again and again; any, some and all are waited for") {

@@ -64,7 +64,7 @@ TEST_CASE("a probe hands out a message that nobody else gets") {
     SUCCEED();
 }
 
-TEST_CASE("who only looks for a message finds it, and pushes on what else it has in flight") {
+TEST_CASE("try_probe finds a message, and makes progress on everything else in flight") {
     on_all_transports(2, [](auto& comm) {
         const auto look_for = [&](int label) {
             std::optional<message> found;
@@ -141,7 +141,7 @@ TEST_CASE("a send is cancelled as long as nothing of it has left its rank, or co
                 send(comm, x, to{1}, tag{4});
                 receive(comm, y, from{1});
                 auto& office = allfold::detail::office_of(comm);
-                expect(office.has_room(1, 64 * (allfold::detail::credit::most_held - 1)), "all room is free again");
+                expect(office.has_room(1, 64 * (allfold::detail::credit::max_held - 1)), "all room is free again");
             } else {
                 while (left < 0) std::this_thread::yield();
                 for (int i = 0; i < left; ++i) receive(comm, y, from{0}, tag{3});

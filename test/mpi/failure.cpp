@@ -300,7 +300,7 @@ TEST_CASE("a rank that leaves is named by those who wait for it") {
         CHECK((mine.code == errc::peer_failed && mine.says("rank 1") && mine.says("returned without taking part")));
 }
 
-TEST_CASE("nobody hangs for a rank that leaves without what was sent to it") {
+TEST_CASE("no rank hangs if another one leaves without receiving what was sent to it") {
     if (alone()) {
         SUCCEED("nobody to leave");
         return;

@@ -79,7 +79,7 @@ TEST_CASE("MPI's own collectives get tensors with gaps as copies") {
     SUCCEED();
 }
 
-TEST_CASE("barrier lets no process leave before all have come") {
+TEST_CASE("barrier lets no process leave before all have entered") {
     const watchdog watch("barrier");
     allfold::mpi::communicator comm(MPI_COMM_WORLD);
     check_barrier_with_all_algorithms(comm, "processes");

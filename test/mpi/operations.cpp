@@ -72,7 +72,7 @@ TEST_CASE("over MPI too, collectives together give what they give one after anot
     SUCCEED();
 }
 
-TEST_CASE("who makes or ends a communicator pushes on what is in flight on others") {
+TEST_CASE("making or ending a communicator makes progress on operations of others") {
     const watchdog watch("a communicator that comes and goes over MPI", std::chrono::seconds(30));
     allfold::mpi::communicator comm(MPI_COMM_WORLD);
     std::optional<allfold::mpi::communicator> other;

@@ -57,7 +57,7 @@ TEST_CASE("nested splits of processes, with operations in flight on all levels")
     SUCCEED();
 }
 
-TEST_CASE("who polls an operation on the parent takes nothing of a team in making") {
+TEST_CASE("polling an operation on the parent takes no message of a team that is being formed") {
     const test::watchdog watch("a team over MPI whose parent is polled");
     communicator comm(MPI_COMM_WORLD);
     int x = 1;

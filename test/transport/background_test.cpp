@@ -36,7 +36,7 @@ class scribe : public allfold::background::work {
 
 }  // namespace
 
-TEST_CASE("background work is pushed on in the order in which it came") {
+TEST_CASE("background work makes progress in the order in which it was added") {
     std::string log;
     allfold::background all;
     CHECK(all.empty());
@@ -99,7 +99,7 @@ TEST_CASE("background work is told when its communicator ends, in flight or not"
     CHECK(log == "!a!b!cb");
 }
 
-TEST_CASE("a thread pushes on all communicators on which it has something in flight") {
+TEST_CASE("a thread makes progress on all communicators with operations in flight") {
     std::string log;
     allfold::background one, two;
     CHECK_FALSE(allfold::background::in_flight());
@@ -114,7 +114,7 @@ TEST_CASE("a thread pushes on all communicators on which it has something in fli
     CHECK_FALSE(allfold::background::in_flight());
 }
 
-TEST_CASE("background work is pushed on by the thread that used its communicator last") {
+TEST_CASE("background work makes progress on the thread that last used its communicator") {
     std::string log;
     allfold::background all;
     scribe a('a', log);

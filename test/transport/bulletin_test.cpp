@@ -127,7 +127,7 @@ TEST_CASE("what is expected is found only if it is the next one, and as expected
     REQUIRE(g.post(1, 10, 8));
     REQUIRE(g.post(2, 20, 8));
     bulletin_reader& reader = g.readers[0];
-    std::array<std::byte*, bulletin::most_ranks> data{};
+    std::array<std::byte*, bulletin::max_ranks> data{};
     const auto is_found = [&](lane on, std::uint32_t signature, std::size_t bytes) {
         data = {};
         return reader.find_oldest(0, on, signature, bytes, data.data()) > 0;

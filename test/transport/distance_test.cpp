@@ -33,19 +33,19 @@ struct peer {
 
 }  // namespace
 
-TEST_CASE("whose line takes longer than the limit is far") {
+TEST_CASE("a core is far if its cache line takes longer than the limit") {
     peer all_are{nanoseconds::min()}, none_is{nanoseconds::max()};
     CHECK(all_are.is_far_after_more());
     CHECK_FALSE(none_is.is_far_after_more());
 }
 
-TEST_CASE("for what is short nobody is far, and what was found last stays known") {
+TEST_CASE("for short messages no core is far, and the latest result is kept") {
     peer other{nanoseconds::min()};
-    CHECK_FALSE(other.is_far_after_more(distance::least_bytes - 1));
+    CHECK_FALSE(other.is_far_after_more(distance::min_bytes - 1));
     CHECK_FALSE(other.from.was_far());
-    CHECK(other.is_far_after_more(distance::least_bytes));
+    CHECK(other.is_far_after_more(distance::min_bytes));
     CHECK(other.from.was_far());
-    CHECK_FALSE(other.is_far_after_more(distance::least_bytes - 1));
+    CHECK_FALSE(other.is_far_after_more(distance::min_bytes - 1));
 }
 
 TEST_CASE("a counter that has not gone on tells nothing: its line may have been here") {

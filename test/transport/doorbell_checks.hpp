@@ -27,7 +27,7 @@ const auto never = std::chrono::steady_clock::now() + 24h;
 
 }  // namespace
 
-TEST_CASE("who finds news when about to sleep does not sleep") {
+TEST_CASE("a thread that finds news just before it sleeps does not sleep") {
     const test::watchdog watch("news");
     allfold::detail::doorbell bell;
     bell.sleep([] { return true; }, never);

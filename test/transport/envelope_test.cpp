@@ -48,7 +48,7 @@ TEST_CASE("an introduction has a signature in full, with all its names") {
     CHECK(got.operator_type == std::string("sum"));
     CHECK(got.schedule == std::string("ring"));
     CHECK(got.lists == std::string("0 2 5 7 "));
-    CHECK(static_cast<const allfold::call_figures&>(got) == sent);
+    CHECK(static_cast<const allfold::call_parameters&>(got) == sent);
     CHECK(got.hash() == sent.hash());
 }
 
@@ -148,7 +148,7 @@ TEST_CASE("ranges that would be written outside of a payload, or over each other
     CHECK_FALSE(is_message(head_of_ranges(1000, {{500, 300}, {0, 500}}, 200)));
     CHECK_FALSE(is_message(head_of_ranges(1000, {{100, ~std::uint64_t{0} - 50}}, 500)));
     auto too_many = head_of_ranges(1000, {{0, 1000}}, 10000);
-    const std::uint8_t table = detail::most_ranges + 2;
+    const std::uint8_t table = detail::max_ranges + 2;
     std::memcpy(too_many.data() + offsetof(detail::envelope, table), &table, sizeof table);
     CHECK_FALSE(is_message(too_many));
 }

@@ -22,7 +22,7 @@ namespace {
 // A model of ranks with operations in flight: all orders in which they may act are explored, under the rule of the
 // transport or a variant of it. A state in which no rank can act although not all are done is a deadlock.
 
-constexpr std::uint32_t cells = 1, buffers = 1, most_kept = 1;
+constexpr std::uint32_t cells = 1, buffers = 1, max_kept = 1;
 constexpr std::size_t max_ranks = 3, lanes = 3, max_rounds = 3;
 using book = allfold::detail::posted_messages<cells, buffers>;
 
@@ -234,7 +234,7 @@ class model {
 
     bool post(state& s, std::size_t from, std::size_t to, lane on) {
         channel& c = s.from_to[from][to];
-        c.sender.hear(c.taken, static_cast<std::uint8_t>(c.freed));
+        c.sender.update(c.taken, static_cast<std::uint8_t>(c.freed));
         const sender of{on, program_.prepared && rule_.knows_unordered};
         const bool overtakes = !rule_.copies_early && c.sender.overtakes(of);
         if (!c.sender.has_cell()) {
@@ -262,7 +262,7 @@ class model {
 
     [[nodiscard]] bool takes_early(const channel& c) const {
         if (rule_.copies_early) return true;
-        return allfold::detail::takes_early<cells>(c.early_count, most_kept, c.taken + 1, c.urgent);
+        return allfold::detail::takes_early<cells>(c.early_count, max_kept, c.taken + 1, c.urgent);
     }
     void take_early(channel& c) {
         if (c.early_count == most_early) throw std::length_error("more has come early than this model can keep");
@@ -416,13 +416,13 @@ TEST_CASE("a message overtakes only what is still in the channel") {
     CHECK(posted.overtakes({6}));
     CHECK_FALSE(posted.overtakes({7}));
     CHECK_FALSE(posted.overtakes({8}));
-    posted.hear(1, 0);
+    posted.update(1, 0);
     CHECK_FALSE(posted.overtakes({6}));
     posted.fill_buffer(posted.free_buffer(), {9});
     CHECK(posted.post({9}) == 2);
-    posted.hear(2, 0);
+    posted.update(2, 0);
     CHECK(posted.overtakes({8}));  // its buffer is still in use
-    posted.hear_last_byte(2, 1);
+    posted.update_from_last_byte(2, 1);
     CHECK_FALSE(posted.overtakes({8}));
 }
 
@@ -431,31 +431,31 @@ TEST_CASE("what is unordered waits for its own lane only, and nothing else waits
     posted.post({5});
     CHECK(posted.overtakes({6, true}));
     CHECK_FALSE(posted.overtakes({5, true}));
-    posted.hear(1, 0);
+    posted.update(1, 0);
     CHECK_FALSE(posted.overtakes({6, true}));
     posted.post({6, true});
     CHECK(posted.overtakes({7}));
     CHECK(posted.overtakes({5}));
-    posted.hear(2, 0);
+    posted.update(2, 0);
     CHECK_FALSE(posted.overtakes({7}));
 }
 
 TEST_CASE("a buffer that its peer may still read is filled again only where there is no other") {
     allfold::detail::posted_messages<8, 2> posted;
     posted.fill_buffer(posted.free_buffer(), {0});
-    posted.hear(0, 0b01);
+    posted.update(0, 0b01);
     CHECK(posted.free_buffer() == 1);
     posted.fill_buffer(1, {0});
-    posted.hear(0, 0b11);
+    posted.update(0, 0b11);
     CHECK(posted.free_buffer() == 0);
     posted.fill_buffer(0, {0});
-    posted.hear(0, 0b10);
+    posted.update(0, 0b10);
     CHECK(posted.free_buffer() == 1);
-    posted.hear(0, 0b11);
+    posted.update(0, 0b11);
     CHECK(posted.free_buffer() == 1);
     posted.fill_buffer(1, {0});
     CHECK_FALSE(posted.has_buffer());
-    posted.hear(0, 0b01);
+    posted.update(0, 0b01);
     CHECK(posted.free_buffer() == 1);
 }
 
@@ -468,12 +468,12 @@ TEST_CASE("buffers come back in any order") {
         posted.post({0});
     }
     CHECK_FALSE(posted.has_buffer());
-    posted.hear(3, 0b010);
+    posted.update(3, 0b010);
     CHECK(posted.free_buffer() == 1);
     posted.fill_buffer(1, {0});
-    posted.hear(3, 0b111);
+    posted.update(3, 0b111);
     CHECK(posted.free_buffer() == 0);
-    posted.hear(3, 0b101);
+    posted.update(3, 0b101);
     CHECK(posted.free_buffer() == 0);
 }
 

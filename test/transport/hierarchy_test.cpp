@@ -166,7 +166,7 @@ TEST_CASE("different numbers of threads are a mismatch") {
     }
 }
 
-static_assert(allfold::forming_teams<allfold::hierarchical_communicator<allfold::thread_communicator>>);
+static_assert(allfold::team_forming_communicator<allfold::hierarchical_communicator<allfold::thread_communicator>>);
 
 TEST_CASE("teams of a hierarchy fold among their members") {
     for (const auto& [processes, threads] : {std::pair(1, 1), {1, 3}, {2, 1}, {2, 2}, {3, 2}, {2, 4}})

@@ -19,10 +19,10 @@
 using allfold::lane;
 using allfold::part;
 using allfold::peers;
-using allfold::detail::carriage;
 using allfold::detail::notice;
 using allfold::detail::notice_board;
 using allfold::detail::rank_board;
+using allfold::detail::transfer;
 
 namespace {
 
@@ -169,7 +169,7 @@ TEST_CASE("who has left keeps no notice from being used again") {
     const int room = fill(b);
     for (int i = 0; i < room; ++i) REQUIRE(b.read(2, 0) == i);
     CHECK_FALSE(b.post(0, 1));
-    b.ranks[1].reads_no_more = true;
+    b.ranks[1].has_stopped_reading = true;
     CHECK(b.waits_for() == -1);
     CHECK(b.post(0, 1));
 }

@@ -24,7 +24,7 @@ using allfold::thread_communicator;
 using allfold::thread_world;
 using clock_type = std::chrono::steady_clock;
 
-TEST_CASE("who sleeps in one world is woken by a message in another one") {
+TEST_CASE("a thread asleep in one world is woken by a message in another one") {
     const test::watchdog watch("two worlds");
     const bool is_soon = test::succeeds_now_and_then([] {
         thread_world one(2, test::impatient), other(2, test::impatient);

@@ -111,7 +111,7 @@ TEST_CASE("lists that are none are refused before anything is done") {
     SUCCEED();
 }
 
-TEST_CASE("members that give different lists hear of it, and nobody hangs") {
+TEST_CASE("members with different lists get a mismatch, and no rank hangs") {
     const auto outcomes = outcomes_on_ranks(3, [](communicator& comm) {
         const auto own = subset(comm, comm.rank() == 1 ? rank_list{1, 2, 0} : rank_list{0, 1, 2});
         int x = 1;

@@ -181,7 +181,7 @@ TEST_CASE("a lent message is read in the sender's memory, and given back with th
     CHECK_FALSE(p.a.lends(eager_bytes, true));
 }
 
-TEST_CASE("what would be lent is copied for who is far, as long as few such messages are on their way") {
+TEST_CASE("messages that would be lent are copied for far cores, as long as few are in flight") {
     pair p(test::scattered);
     const auto lent_of = [&](std::size_t size, bool copyable) {
         letter sent(pattern(size, 3));
@@ -278,7 +278,7 @@ TEST_CASE("who sends on ever later lanes, which nobody asks for, is held back, a
 }
 
 TEST_CASE("a message waits behind many of older lanes until some of those are received") {
-    constexpr std::size_t kept = allfold::detail::most_kept_early;
+    constexpr std::size_t kept = allfold::detail::max_kept_early;
     for (const std::size_t size : {10U, 50000U}) {
         pair p;
         std::deque<letter> older;
@@ -376,7 +376,7 @@ TEST_CASE("any sequence of posts and receives delivers every message once, in or
                     if (l < on) older += in_flight[{forth, l}].size();
                     if (l != on) others += in_flight[{forth, l}].size();
                 }
-                const bool may_wait = queue.empty() || (older > 0 && others >= allfold::detail::most_kept_early);
+                const bool may_wait = queue.empty() || (older > 0 && others >= allfold::detail::max_kept_early);
                 fine = got ? !queue.empty() && equals(*got, *queue.front()) : may_wait;
                 if (got) {
                     held.emplace_back(std::move(queue.front()), std::move(*got));
@@ -577,7 +577,7 @@ TEST_CASE("a rank that leaves without having read what was lent to it is a failu
     CHECK(code_of_wait(a, 1, std::nullopt) == errc::peer_failed);
 }
 
-TEST_CASE("who gives up waits until nobody uses what it has lent") {
+TEST_CASE("a rank that aborts waits until nobody reads the memory that it has lent") {
     pair p;
     letter large(pattern(50000, 1));
     REQUIRE(large.post(p.a, 1, 0));

@@ -162,7 +162,7 @@ class toy : public allfold::transport_defaults {
         }
     }
     void abandon() noexcept {
-        const auto [code, why, is_known, thrown] = allfold::detail::cause_at_hand();
+        const auto [code, why, is_known, thrown] = allfold::detail::current_cause();
         fail(code, why);
     }
 

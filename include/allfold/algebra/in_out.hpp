@@ -23,11 +23,11 @@ namespace detail {
 /// Scratch for rows that a callback cannot write to their destination, at least as strictly aligned as any memory that
 /// it is given.
 template <class T>
-class rows_aside {
+class row_buffer {
   public:
     static constexpr std::size_t alignment = std::max<std::size_t>(64, alignof(T));
 
-    explicit rows_aside(std::size_t row_bytes) {
+    explicit row_buffer(std::size_t row_bytes) {
         if (row_bytes > sizeof nearby_) far_.reset(::operator new(row_bytes, std::align_val_t{alignment}));
         rows_ = far_ || row_bytes == 0 ? 1 : sizeof nearby_ / row_bytes;
     }
@@ -50,7 +50,7 @@ struct in_out_operator : as_base<F> {
                  requires(const as_base<F>& f, stretch<const T> in, stretch<T> in_out) { f(in, in_out); })
     void operator()(stretch<const T> left, stretch<const T> right, stretch<T> out) const {
         const as_base<F>& f = *this;
-        if (out.data() == left.data()) return fold_aside<T>(left, right, out);
+        if (out.data() == left.data()) return fold_through_buffer<T>(left, right, out);
         copy<T>(right, out);
         f(left, out);
     }
@@ -62,17 +62,17 @@ struct in_out_operator : as_base<F> {
     }
     /// The result goes where the left operand is, which is read until the end.
     template <class T>
-    void fold_aside(stretch<const T> left, stretch<const T> right, stretch<T> out) const {
+    void fold_through_buffer(stretch<const T> left, stretch<const T> right, stretch<T> out) const {
         const as_base<F>& f = *this;
         const std::size_t length = out.row_length();
-        rows_aside<T> memory(length * sizeof(T));
+        row_buffer<T> memory(length * sizeof(T));
         for (std::size_t done = 0, count = 0; done < out.rows(); done += count) {
             count = std::min(memory.rows(), out.rows() - done);
             const std::size_t at = done * length;
-            const stretch<T> aside(memory.data(), count, length);
-            copy<T>({right.data() + at, count, length}, aside);
-            f(stretch<const T>(left.data() + at, count, length), aside);
-            copy<T>(aside, {out.data() + at, count, length});
+            const stretch<T> buffer(memory.data(), count, length);
+            copy<T>({right.data() + at, count, length}, buffer);
+            f(stretch<const T>(left.data() + at, count, length), buffer);
+            copy<T>(buffer, {out.data() + at, count, length});
         }
     }
 };

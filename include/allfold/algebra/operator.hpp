@@ -257,7 +257,7 @@ inline constexpr bool fits_rows<std::tuple<Es...>, Ts...> = (fits_elements<Es, T
 
 /// A callable with an identity added. Inherits everything else.
 template <class F, class E>
-struct identified : as_base<F> {
+struct identity_wrapper : as_base<F> {
     using given_identity = E;
     E e;
 
@@ -283,7 +283,7 @@ struct identified : as_base<F> {
 
 /// A callable whose identity is unknown. Inherits everything else.
 template <class F>
-struct unidentified : as_base<F> {
+struct no_identity_wrapper : as_base<F> {
     template <class T>
     static constexpr law_set laws_on = laws_of<F, T>;
     void identity() const = delete;
@@ -335,14 +335,14 @@ template <class F>
 ///     exclusive_scan(comm, word, with_identity(join, ""));  // rank 0 gets ""
 template <class Op, class E>
 [[nodiscard]] constexpr auto with_identity(Op op, E e) {
-    return detail::identified<Op, E>{{std::move(op)}, std::move(e)};
+    return detail::identity_wrapper<Op, E>{{std::move(op)}, std::move(e)};
 }
 
 /// The operator `op` as if it had no identity: an exclusive scan leaves the result on rank 0 unchanged. Laws, captures,
 /// lift and lower stay.
 template <class Op>
 [[nodiscard]] constexpr auto without_identity(Op op) {
-    return detail::unidentified<Op>{{std::move(op)}};
+    return detail::no_identity_wrapper<Op>{{std::move(op)}};
 }
 
 }  // namespace allfold

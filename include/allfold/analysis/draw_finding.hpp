@@ -32,7 +32,7 @@ class picture_of_finding {
         for (const happening& each : what.history)
             if (each.what != happening::kind::ends) place(each);
         for (const posted& each : posted_)
-            if (!each.is_got) draw_lost(each);
+            if (!each.is_received) draw_lost(each);
         end_ = free_.empty() ? margin : *std::ranges::max_element(free_);
         for (const happening& each : what.history)
             if (each.what == happening::kind::ends) draw_end(each);
@@ -48,7 +48,7 @@ class picture_of_finding {
     struct posted {
         std::size_t message;
         int from, to, x;
-        bool is_got;
+        bool is_received;
     };
 
     [[nodiscard]] static std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -68,7 +68,7 @@ class picture_of_finding {
     void draw_arrow(const happening& each) {
         const auto found = std::ranges::find(posted_, each.message, &posted::message);
         if (found == posted_.end()) return;
-        found->is_got = true;
+        found->is_received = true;
         int& x = free_[at(each.rank)];
         x = std::max(x, found->x + travel);
         image_.arrow(found->x, y_of(found->from), x, y_of(each.rank), found->from);

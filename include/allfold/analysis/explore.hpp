@@ -36,9 +36,9 @@ exploration with_explorer(int size, Program& program, const explore_options& opt
     constexpr bool returns_nothing = std::is_void_v<value>;
     static_assert(returns_nothing || std::equality_comparable<std::conditional_t<returns_nothing, int, value>>,
                   "allfold: what an explored program returns is compared: its type needs an operator ==");
-    if (size < 1 || size > search_tree::most_ranks)
+    if (size < 1 || size > search_tree::max_ranks)
         throw error(errc::bad_argument,
-                    text({"explore: ", size, " ranks requested, 1 to ", search_tree::most_ranks, " are possible"}));
+                    text({"explore: ", size, " ranks requested, 1 to ", search_tree::max_ranks, " are possible"}));
     auto values = [&] {
         if constexpr (returns_nothing)
             return no_values();
@@ -56,12 +56,12 @@ exploration with_explorer(int size, Program& program, const explore_options& opt
                     values.set(rank, program(comm));
             } catch (...) {
                 comm.abandon();
-                world->note_failure(rank, cause_at_hand());  // also what it could have caught
+                world->note_failure(rank, current_cause());  // also what it could have caught
             }
         } catch (...) {
-            world->note_failure(rank, cause_at_hand());
+            world->note_failure(rank, current_cause());
         }
-        world->cut_ties(rank);
+        world->detach_endpoints(rank);
     });
     world = &all;
     explorer what(all, values, options);

@@ -19,7 +19,7 @@
 
 #include "allfold/analysis/detail/explored_call.hpp"
 #include "allfold/analysis/detail/explored_mail.hpp"
-#include "allfold/analysis/detail/explored_words.hpp"
+#include "allfold/analysis/detail/explored_text.hpp"
 #include "allfold/analysis/detail/explored_world.hpp"
 #include "allfold/analysis/detail/search_tree.hpp"
 #include "allfold/engine/task_hooks.hpp"
@@ -45,7 +45,7 @@ namespace allfold {
 /// A message is copied when it is posted, for which there is always room except for sends that are cancelled, and
 /// arrives when the search says so: at a rank that waits for it, or that tests. Ranks exchange bytes, not objects, as
 /// they do over MPI.
-class explored_communicator final : public transport_defaults, private detail::explored_tie {
+class explored_communicator final : public transport_defaults, private detail::explored_endpoint {
   public:
     static constexpr bool shares_memory = false;
     static constexpr bool sleeps = false;
@@ -55,14 +55,14 @@ class explored_communicator final : public transport_defaults, private detail::e
     class arrival_type {
       public:
         arrival_type() = default;
-        explicit arrival_type(detail::explored_letter&& letter) noexcept : letter_(std::move(letter)) {}
+        explicit arrival_type(detail::explored_message&& letter) noexcept : letter_(std::move(letter)) {}
         [[nodiscard]] std::uint32_t signature() const noexcept { return letter_.signature; }
         [[nodiscard]] std::size_t bytes() const noexcept { return letter_.bytes; }
         [[nodiscard]] std::byte* packed() const noexcept { return letter_.memory.data(); }
         [[nodiscard]] std::span<const part> parts() const noexcept { return {}; }
 
       private:
-        detail::explored_letter letter_;
+        detail::explored_message letter_;
     };
 
     explored_communicator(detail::explored_world& world, int rank)
@@ -74,15 +74,15 @@ class explored_communicator final : public transport_defaults, private detail::e
           ranks_(std::move(ranks)),
           rank_(rank),
           self_(ranks_[rank]),
-          seat_(world.take_seat(group, self_)) {
+          seat_(world.add_lane_record(group, self_)) {
         world_.of(self_).listens.push_back(news());
-        world_.add_tie(self_, *this);
+        world_.add_endpoint(self_, *this);
     }
     explored_communicator(const explored_communicator&) = delete;
     explored_communicator& operator=(const explored_communicator&) = delete;
     ~explored_communicator() {
         if (!is_cut) {
-            world_.erase_tie(self_, *this);
+            world_.erase_endpoint(self_, *this);
             explored_communicator::cut();
         }
         background_.end();
@@ -106,7 +106,7 @@ class explored_communicator final : public transport_defaults, private detail::e
     }
     /// Notes a send, a receive, or both; -1: to or from no rank, -2: any. Returns the number of the call, from 1.
     std::size_t note_message(const char* what, int to, int from, int label) {
-        require_tie();
+        require_attached();
         return world_.note_call(self_, {.what = what,
                                         .to = to < 0 ? to : ranks_[to],
                                         .from = from < 0 ? from : ranks_[from],
@@ -127,7 +127,7 @@ class explored_communicator final : public transport_defaults, private detail::e
     void note_open_send() noexcept { world_.note_open_send(self_); }
     /// The source position of the next call of this rank: see `here`.
     void note_place(const char* file, unsigned line) {
-        require_tie();
+        require_attached();
         world_.note_place(self_, file, line);
     }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const {
@@ -135,19 +135,20 @@ class explored_communicator final : public transport_defaults, private detail::e
         return found ? std::optional(found->what) : std::nullopt;
     }
     /// Whether the send that starts now, with that number, stays here until it is cancelled.
-    [[nodiscard]] bool keeps_back(std::size_t call, int to, std::uint32_t number) {
+    [[nodiscard]] bool withholds(std::size_t call, int to, std::uint32_t number) {
         throw_if_over();
-        const bool stays = to != rank_ && world_.keeps_back({self_, call});
+        const bool stays = to != rank_ && world_.withholds({self_, call});
         throw_if_over();
-        if (stays) world_.of(self_).kept_back.push_back({group_, ranks_[to], number});
+        if (stays) world_.of(self_).withheld_sends.push_back({group_, ranks_[to], number});
         return stays;
     }
     void note_cancelled(const detail::sending& sent) {
-        std::erase(world_.of(self_).kept_back, detail::explored_channel{group_, ranks_[sent.receiver], sent.number});
+        std::erase(world_.of(self_).withheld_sends,
+                   detail::explored_channel{group_, ranks_[sent.receiver], sent.number});
     }
     bool try_post(int to, lane on, const outgoing& message) {
-        if (on == detail::envelopes_lane && is_kept_back(to, message)) return false;
-        detail::explored_letter letter{message.signature, message.bytes, -1, detail::bounce_buffer(message.bytes)};
+        if (on == detail::envelopes_lane && is_withheld(to, message)) return false;
+        detail::explored_message letter{message.signature, message.bytes, -1, detail::bounce_buffer(message.bytes)};
         detail::pack(message.parts, message.alignment, letter.memory.data());
         if (world_.history != nullptr) letter.what = name_of(on, message);
         world_.post(ranks_[to], {group_, self_, on == detail::envelopes_lane ? lane_of(to, message) : on},
@@ -188,13 +189,13 @@ class explored_communicator final : public transport_defaults, private detail::e
     /// The program asks what has arrived for everything that `pass` makes progress on.
     template <class Pass>
     void look(Pass pass) {
-        require_tie();
+        require_attached();
         world_.look_for_all(self_, pass);
         world_.note_answer(self_);
     }
     /// A function given to `then` may be called by any call of this rank.
     void look_for_callbacks() {
-        require_tie();
+        require_attached();
         if (world_.of(self_).is_called_back && background::in_flight() && !is_running())
             world_.look_once_more(self_, true);
     }
@@ -216,7 +217,7 @@ class explored_communicator final : public transport_defaults, private detail::e
         const detail::explored_channel channel = end.channel;
         auto& self = world_.of(self_);
         if (!std::exchange(end.is_posted, true)) {
-            detail::explored_letter letter;
+            detail::explored_message letter;
             letter.what = what;
             world_.post(self_, channel, std::move(letter));
             self.looks_again = true;
@@ -233,14 +234,14 @@ class explored_communicator final : public transport_defaults, private detail::e
         return true;
     }
     /// An operation that was in flight ends.
-    void note_end() { ++world_.of(self_).doings; }
+    void note_end() { ++world_.of(self_).observable_events; }
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
         constexpr bool order_matters = !requires { requires !Work::order_matters; };
-        require_tie();
+        require_attached();
         if (order_matters) detail::note_question_of_the_past();
         auto& self = world_.of(self_);
-        const within_a_wait here(self.waits, self.waited);
+        const wait_scope here(self.waits, self.waited);
         waiting where = work.blocked_on();
         try {
             for (std::uint64_t seen = never_seen;;) {
@@ -255,19 +256,19 @@ class explored_communicator final : public transport_defaults, private detail::e
                 self.where = where = work.blocked_on();
                 if (where.peer >= 0) self.where.peer = ranks_[where.peer];
                 if (where.call == 0) self.where.call = world_.find_call(self_, group_, where.on);
-                while (world_.stop(self_, place::waits) == detail::explored_turn::looks) work.check();
+                while (world_.stop(self_, place::waits) == detail::resume_reason::looks) work.check();
             }
         } catch (...) {
             note_thrown(where);
             throw;
         }
-        ++self.doings;
+        ++self.observable_events;
         if (order_matters) detail::note_question_of_the_past();
     }
     void abandon() noexcept {
         is_broken_ = true;
         if (is_cut) return;
-        detail::cause why = detail::cause_at_hand();
+        detail::cause why = detail::current_cause();
         if (why.code == errc::timeout && is_late_) return;  // the program may catch that
         detail::note_question_of_the_past();                // which failure is first
         world_.note_failure(self_, std::move(why));
@@ -275,7 +276,7 @@ class explored_communicator final : public transport_defaults, private detail::e
 
     /// Called in a handler: the exception was thrown for the operation that `where` describes.
     void note_thrown(const waiting& where) noexcept {
-        if (!is_cut && !world_.is_over(self_)) world_.note_thrown(self_, call_of(where), detail::cause_at_hand());
+        if (!is_cut && !world_.is_over(self_)) world_.note_thrown(self_, call_of(where), detail::current_cause());
     }
 
     // Deadlines: time passes here only as the search says.
@@ -299,7 +300,7 @@ class explored_communicator final : public transport_defaults, private detail::e
     [[noreturn]] void time_out(const waiting& where) {
         throw_if_over();
         is_late_ = true;
-        world_.note_late();
+        world_.note_passed_deadline();
         for (int r = 0; r < size(); ++r)
             if (r != rank_) world_.post(ranks_[r], news(), {});
         throw error(errc::timeout, detail::text({where.what, ": the deadline of rank ", self_, " has passed"}));
@@ -321,12 +322,12 @@ class explored_communicator final : public transport_defaults, private detail::e
     using place = detail::explored_world::place;
     using looking = detail::explored_world::looking;
 
-    class within_a_wait {
+    class wait_scope {
       public:
-        within_a_wait(int& depth, std::uint64_t& ended) noexcept : depth_(++depth), ended_(ended) {}
-        within_a_wait(const within_a_wait&) = delete;
-        within_a_wait& operator=(const within_a_wait&) = delete;
-        ~within_a_wait() {
+        wait_scope(int& depth, std::uint64_t& ended) noexcept : depth_(++depth), ended_(ended) {}
+        wait_scope(const wait_scope&) = delete;
+        wait_scope& operator=(const wait_scope&) = delete;
+        ~wait_scope() {
             --depth_;
             ++ended_;
         }
@@ -344,8 +345,8 @@ class explored_communicator final : public transport_defaults, private detail::e
     static constexpr std::uint64_t never_seen = ~std::uint64_t{0};
     [[nodiscard]] bool passes(std::uint64_t& seen) {
         auto& self = world_.of(self_);
-        if (std::exchange(self.time_is_up, false)) return true;
-        const bool can_be_told = std::exchange(seen, self.doings) != self.doings;
+        if (std::exchange(self.is_deadline_passed, false)) return true;
+        const bool can_be_told = std::exchange(seen, self.observable_events) != self.observable_events;
         return (can_be_told || world_.deadlines_pass_anywhere) && world_.may_pass(self_);
     }
 
@@ -361,7 +362,7 @@ class explored_communicator final : public transport_defaults, private detail::e
         std::erase(world_.of(self_).listens, news());
         is_cut = true;
     }
-    void require_tie() const {
+    void require_attached() const {
         if (is_cut) throw error(errc::bad_argument, "explore: a communicator is used after its execution has ended");
     }
     /// The call that `where` describes; 0 if unknown: an operation of several parts names no lane between them.
@@ -399,7 +400,7 @@ class explored_communicator final : public transport_defaults, private detail::e
     }
     /// An answer may arrive after messages that were sent later: the count of what its peer has released must not go
     /// back.
-    void keep_in_order(int from, detail::explored_letter& letter) {
+    void keep_in_order(int from, detail::explored_message& letter) {
         freed_.resize(static_cast<std::size_t>(size()), 0);
         std::uint16_t& latest = freed_[static_cast<std::size_t>(from)];
         detail::message_head head;
@@ -408,7 +409,7 @@ class explored_communicator final : public transport_defaults, private detail::e
         head.freed = latest;
         std::memcpy(letter.memory.data(), &head, sizeof head);
     }
-    [[nodiscard]] std::optional<detail::explored_letter> take_answer(int from) {
+    [[nodiscard]] std::optional<detail::explored_message> take_answer(int from) {
         for (const detail::explored_channel& each : answers_) {
             if (each.from != from) continue;
             if (auto letter = world_.take_delivered(self_, each)) {
@@ -423,8 +424,8 @@ class explored_communicator final : public transport_defaults, private detail::e
         const std::uint64_t all = (a ^ (b + 1) * 0xd6e8feb86659fd93u) * 0x9e3779b97f4a7c15u;
         return all ^ all >> 32;
     }
-    [[nodiscard]] bool is_kept_back(int to, const outgoing& message) const {
-        const auto& kept = world_.of(self_).kept_back;
+    [[nodiscard]] bool is_withheld(int to, const outgoing& message) const {
+        const auto& kept = world_.of(self_).withheld_sends;
         if (kept.empty()) return false;
         detail::message_head head;
         std::memcpy(&head, message.parts.front().data, sizeof head);
@@ -488,7 +489,7 @@ class explored_communicator final : public transport_defaults, private detail::e
         world_.of(self_).tests_lane = true;
         stop_to_test();
         world_.of(self_).tests_lane = false;
-        world_.of(self_).has_got = false;  // no other message may
+        world_.of(self_).has_received = false;  // no other message may
         asked = std::move(others);
     }
     /// Whether a message has arrived: then another one may.
@@ -501,11 +502,11 @@ class explored_communicator final : public transport_defaults, private detail::e
     }
     [[nodiscard]] detail::explored_channel news() const { return {group_, detail::news_of_a_deadline, 0}; }
     void throw_if_over() {
-        require_tie();
-        if (world_.is_anybody_late() && !is_late_ && !world_.is_over(self_) && world_.take_delivered(self_, news()))
+        require_attached();
+        if (world_.has_passed_deadline() && !is_late_ && !world_.is_over(self_) && world_.take_delivered(self_, news()))
             is_late_ = true;
         if (!world_.is_over(self_) && !is_broken_ && !is_late_) return;
-        if (world_.has_heard_enough(self_)) world_.stop(self_, place::waits);  // it may catch exceptions forever
+        if (world_.has_refused_enough(self_)) world_.stop(self_, place::waits);  // it may catch exceptions forever
         if (world_.is_over(self_))
             throw error(errc::peer_failed, "explore: the execution is over, but this rank has not returned");
         if (is_late_) throw error(errc::timeout, "stopped: a deadline has passed on this communicator");
@@ -518,7 +519,7 @@ class explored_communicator final : public transport_defaults, private detail::e
     rank_list ranks_;
     int rank_;
     int self_;
-    detail::explored_world::seat& seat_;
+    detail::explored_world::lane_record& seat_;
     lane next_lane_ = 0;
     std::vector<ending> ending_;
     std::vector<detail::explored_channel> answers_;  // that sends of this rank wait for
@@ -530,7 +531,7 @@ class explored_communicator final : public transport_defaults, private detail::e
     allfold::background background_;
 };
 
-static_assert(forming_teams<explored_communicator>);
+static_assert(team_forming_communicator<explored_communicator>);
 
 /// Time passes, and messages arrive, as the search says.
 template <>
@@ -546,7 +547,7 @@ struct detail::task_hooks<explored_communicator> {
         if (!is_received) return;
         post_office& office = office_of(comm);
         port_of<explored_communicator> port(comm, office);
-        comm.look_for_ready([&] { office.turn(port); });
+        comm.look_for_ready([&] { office.progress(port); });
     }
     static std::size_t start_message(explored_communicator& comm, const char* what, sending* out, const receiving* in,
                                      bool is_waited_for) {
@@ -557,7 +558,7 @@ struct detail::task_hooks<explored_communicator> {
                                                              out != nullptr ? out->label : in->label());
         const bool may_stay = out != nullptr && in == nullptr && !is_waited_for && !is_copy &&
                               out->how != mode::buffered && out->receiver != null_rank;
-        const bool stays = may_stay && comm.keeps_back(call, out->receiver, office_of(comm).next_number());
+        const bool stays = may_stay && comm.withholds(call, out->receiver, office_of(comm).next_number());
         if (out != nullptr && out->how != mode::ready) wait_as_searched(comm, *out, stays);
         comm.note_waiting_send(out != nullptr && out->how == mode::standard && !out->is_held);
         if (out != nullptr && out->how == mode::standard && !is_waited_for) comm.note_open_send();

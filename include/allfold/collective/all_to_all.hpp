@@ -40,26 +40,26 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
     template <communicator Comm, class In, class Sizes, output Out, any_option... Options>
         requires(sizes_of_blocks<Sizes> && !any_option<Out>)
     partition operator()(Comm& comm, In&& in, Sizes&& sizes, Out&& out, Options&&... options) const {
-        partition came = partition::even(0, comm.size());
-        by_sizes<verb::call, In, Sizes, Out>(comm, in, sizes, out, came, options...);
-        return came;
+        partition layout = partition::even(0, comm.size());
+        by_sizes<verb::call, In, Sizes, Out>(comm, in, sizes, out, layout, options...);
+        return layout;
     }
     template <communicator Comm, class In, class Sizes, output Out, any_option... Options>
         requires(sizes_of_blocks<Sizes> && !any_option<Out>)
-    void operator()(Comm& comm, In&& in, Sizes&& sizes, Out&& out, partition& came, Options&&... options) const {
-        by_sizes<verb::call, In, Sizes, Out>(comm, in, sizes, out, came, options...);
+    void operator()(Comm& comm, In&& in, Sizes&& sizes, Out&& out, partition& layout, Options&&... options) const {
+        by_sizes<verb::call, In, Sizes, Out>(comm, in, sizes, out, layout, options...);
     }
     template <communicator Comm, class In, class Sizes, output Out, any_option... Options>
         requires(sizes_of_blocks<Sizes> && !any_option<Out>)
-    [[nodiscard]] operation start(Comm& comm, In&& in, Sizes&& sizes, Out&& out, partition& came,
+    [[nodiscard]] operation start(Comm& comm, In&& in, Sizes&& sizes, Out&& out, partition& layout,
                                   Options&&... options) const {
-        return by_sizes<verb::start, In, Sizes, Out>(comm, in, sizes, out, came, options...);
+        return by_sizes<verb::start, In, Sizes, Out>(comm, in, sizes, out, layout, options...);
     }
     template <communicator Comm, class In, class Sizes, output Out, any_option... Options>
         requires(sizes_of_blocks<Sizes> && !any_option<Out>)
-    [[nodiscard]] persistent prepare(Comm& comm, In&& in, Sizes&& sizes, Out&& out, partition& came,
+    [[nodiscard]] persistent prepare(Comm& comm, In&& in, Sizes&& sizes, Out&& out, partition& layout,
                                      Options&&... options) const {
-        return by_sizes<verb::prepare, In, Sizes, Out>(comm, in, sizes, out, came, options...);
+        return by_sizes<verb::prepare, In, Sizes, Out>(comm, in, sizes, out, layout, options...);
     }
 
     // Calls that lack a partition for what is received.
@@ -114,10 +114,10 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
   private:
     template <verb V, class In, class Sizes, class Out, class Comm, class... Options>
     static outcome_of<V> by_sizes(Comm& comm, std::remove_reference_t<In>& in, std::remove_reference_t<Sizes>& sizes,
-                                  std::remove_reference_t<Out>& out, partition& came, const Options&... options) {
+                                  std::remove_reference_t<Out>& out, partition& layout, const Options&... options) {
         if constexpr (V == verb::call || require_options_by_sizes<all_to_all_collective, Options...>()) {
             using call = exchange_by_sizes<V, all_to_all_collective, Comm, In, Sizes, Out, Options...>;
-            return issue_in_stages<V, call>(comm, promise.name, in, sizes, out, came, options...);
+            return issue_in_stages<V, call>(comm, promise.name, in, sizes, out, layout, options...);
         } else {
             return {};
         }
@@ -157,15 +157,15 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
 ///
 ///     all_to_all(comm, x, options...)          in place
 ///     all_to_all(comm, in, out, options...)    out of place: `in` is never written
-///     partition came = all_to_all(comm, in, sizes, out, options...)
-///     all_to_all(comm, in, sizes, out, came, options...)
+///     partition layout = all_to_all(comm, in, sizes, out, options...)
+///     all_to_all(comm, in, sizes, out, layout, options...)
 ///
 /// The last two forms are for ranks that know only what they send, as when tokens are dispatched to experts: `sizes`
 /// gives the number of elements for each rank. The sizes are exchanged first. Then `out` is resized to what arrives, or
-/// must have room for it, and `came` is the partition that describes its layout there. `start` and `prepare` take
-/// `came` too, a variable that outlives the operation; until the operation is done, neither it nor `out`, which may be
-/// resized, may be touched. `start` has read `sizes` when it returns; a prepared operation reads it at each start, and
-/// takes `in` and `out` with the lengths they have then.
+/// must have room for it, and `layout` is the partition that describes its layout there. `start` and `prepare` take
+/// `layout` too, a variable that outlives the operation; until the operation is done, neither it nor `out`, which may
+/// be resized, may be touched. `start` has read `sizes` when it returns; a prepared operation reads it at each start,
+/// and takes `in` and `out` with the lengths they have then.
 ///
 /// - Shapes: P blocks of equal length, or of the lengths given by `input_blocks{partition}` and
 ///   `output_blocks{partition}`, which may differ between ranks: what rank s sends to r must be as long as r expects

@@ -22,7 +22,7 @@ struct barrier_collective : private moving_verbs<barrier_collective> {
     template <class Algorithm>
     using schedule_in = typename Algorithm::barrier;
 
-    static constexpr contract promise{.name = "barrier", .cut = cut_for::nobody, .meets = true};
+    static constexpr contract promise{.name = "barrier", .cut = cut_for::nobody, .synchronises = true};
     static constexpr candidate in_memory[]{
         when<all_read::barrier>(few_ranks, "few ranks: one round of flags"),
         when<flat_tree::barrier>(one_folds_for_all, "several ranks per core: the fewest messages"),

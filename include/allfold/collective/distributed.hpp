@@ -172,7 +172,7 @@ class array_call final : public base_of_call<V> {
               {array, array, in_.elements().size(), in_.elements().size(), type_mark<result>(), root_mark(), 0});
         require_lowered(array);
         if (array.count == 0) return stages.compare([this] { set_identity(); });
-        made_or_given_up(comm_, [&] {
+        make_or_abort(comm_, [&] {
             const int root = is_for_all ? -1 : root_;
             const T* const x = in_.elements().data();
             const auto done = [this](const state& all) { store(*out_, all, in_.layout().count); };
@@ -186,7 +186,7 @@ class array_call final : public base_of_call<V> {
                        type_mark<typename Out::element_type>(), root_mark(), overlap()});
         require_lowered(target);
         if (target.count == 0) return;
-        made_or_given_up(comm_, [&] {
+        make_or_abort(comm_, [&] {
             const T* x = in_.elements().data();
             if (source != target) x = folding_.moved(stages, x, source, target);
             const auto keep = [this](std::size_t at, std::size_t number, const state* prefix) {
@@ -215,7 +215,7 @@ class array_call final : public base_of_call<V> {
     }
     void require_commuting() const {
         if constexpr (is_asked && in_any_order)
-            made_or_given_up(comm_, [&] {
+            make_or_abort(comm_, [&] {
                 if (!op_.commutative())
                     here().reject(errc::bad_argument,
                                   {"the call asks for order::any, but the operator is declared not commutative"});
@@ -291,7 +291,7 @@ class array_call final : public base_of_call<V> {
 };
 
 template <class T>
-struct own_way<distributed<T>> {
+struct custom_path<distributed<T>> {
     static constexpr bool exists = true;
 
     template <verb V, class Collective, class Comm, class Op, class... Options>

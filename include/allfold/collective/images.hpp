@@ -257,7 +257,7 @@ class image_call final : public base_of_call<V> {
 
     template <class Stages>
     void lay_out(Stages& stages) {
-        made_or_given_up(comm_, [&] {
+        make_or_abort(comm_, [&] {
             if constexpr (is_scan) require_places();
             require_lengths(in_, "image");
             if (!is_scattered && is_wanted()) require_lengths(out_, "output");
@@ -416,7 +416,7 @@ template <class Collective>
 }
 
 template <class T>
-struct own_way<images<T>> {
+struct custom_path<images<T>> {
     static constexpr bool exists = true;
 
     template <verb V, class Collective, class Comm, class Op, class... Options>

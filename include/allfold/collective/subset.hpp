@@ -24,9 +24,9 @@ namespace allfold {
 namespace detail {
 
 template <class Comm>
-constexpr bool forms_teams_or_says_so() {
+constexpr bool require_team_forming() {
     static_assert(
-        forming_teams<Comm>,
+        team_forming_communicator<Comm>,
         "allfold: this communicator cannot form teams: form them from a communicator of threads, MPI processes or a "
         "hierarchy");
     return true;
@@ -53,11 +53,11 @@ constexpr bool forms_teams_or_says_so() {
 ///   releases the others with `peer_failed`; over MPI as soon as it waits for anything in allfold.
 template <communicator Comm>
 [[nodiscard]] auto subset(Comm& comm, const rank_list& members) {
-    static_assert(detail::forms_teams_or_says_so<Comm>());
+    static_assert(detail::require_team_forming<Comm>());
     members.check(comm.size());
     if (comm.waits_to_form()) {
         barrier(comm);
-        detail::meet_undisturbed(comm, "subset");
+        detail::undisturbed_barrier(comm, "subset");
     }
     return comm.form_team(members);
 }
@@ -79,7 +79,7 @@ inline constexpr color no_color{-1};
 /// - Source: MPI-4.1, section 7.4.2, MPI_Comm_split.
 template <communicator Comm>
 [[nodiscard]] auto split(Comm& comm, color mine, int key = 0) {
-    static_assert(detail::forms_teams_or_says_so<Comm>());
+    static_assert(detail::require_team_forming<Comm>());
     const std::array<int, 2> own{mine.value, key};
     std::vector<int> all(2 * static_cast<std::size_t>(comm.size()));
     all_gather(comm, own, all);
@@ -94,7 +94,7 @@ template <communicator Comm>
     std::vector<int> members;
     members.reserve(alike.size());
     for (const auto& [of, rank] : alike) members.push_back(rank);
-    if (comm.waits_to_form()) detail::meet_undisturbed(comm, "split");
+    if (comm.waits_to_form()) detail::undisturbed_barrier(comm, "split");
     return comm.form_team(rank_list(std::move(members)));
 }
 

@@ -53,19 +53,19 @@ struct sync_modes {
     out_sync out = out_sync::mine;
 
     template <class Option>
-    void take(const Option& said) noexcept {
-        if constexpr (std::same_as<Option, in_sync>) in = said;
-        if constexpr (std::same_as<Option, out_sync>) out = said;
+    void take(const Option& given) noexcept {
+        if constexpr (std::same_as<Option, in_sync>) in = given;
+        if constexpr (std::same_as<Option, out_sync>) out = given;
     }
 };
 
 /// An option, unless it is a synchronisation mode.
 template <class Option>
-[[nodiscard]] auto unless_sync_mode(const Option& said) noexcept {
+[[nodiscard]] auto unless_sync_mode(const Option& given) noexcept {
     if constexpr (is_sync_mode<Option>)
         return std::tuple<>();
     else
-        return std::tuple<const Option&>(said);
+        return std::tuple<const Option&>(given);
 }
 
 template <class Comm>
@@ -89,11 +89,11 @@ template <class Comm, class Prepare>
     if (modes.out == out_sync::none) {
         typename composite<Comm>::tasks only;
         only.push_back(std::move(parts.back()));
-        parts.back() = std::make_unique<ending_early<Comm>>(comm, name, std::move(only));
+        parts.back() = std::make_unique<early_result_task<Comm>>(comm, name, std::move(only));
     }
     if (modes.out == out_sync::all) parts.push_back(prepared_barrier(comm, limit));
     if (parts.size() == 1) return std::move(parts.front());
-    return std::make_unique<in_turn<Comm>>(comm, name, std::move(parts));
+    return std::make_unique<sequential_task<Comm>>(comm, name, std::move(parts));
 }
 
 /// The size of an operand in bytes.

@@ -70,7 +70,7 @@ class bundled final : public at_once<Comm> {
         at_once<Comm>::check();
         if (const waiting where = this->blocked_on(); where.peer >= 0) shared_->check(where.peer);
     }
-    void leave_behind() noexcept override { shared_->leave_behind(); }
+    void leak() noexcept override { shared_->leak(); }
 
   private:
     void announce_run() override {

@@ -33,7 +33,7 @@ class raw_rows {
   public:
     using element_type = Byte;
     using address = std::conditional_t<std::is_const_v<Byte>, const void*, void*>;
-    static constexpr std::size_t most_alignment = 64;
+    static constexpr std::size_t max_alignment = 64;
 
     raw_rows(address first, std::size_t count, std::size_t size, std::size_t alignment) noexcept
         : first_(static_cast<Byte*>(first)), count_(count), size_(size), alignment_(alignment) {}

@@ -36,7 +36,7 @@ struct equal_or_zero {
 template <class Comm>
 void run_small(Comm& comm, const any_schedule& schedule, const row_functions& functions, const signature& what,
                std::uint64_t& mine, std::uint64_t& common, const std::optional<deadline>& limit,
-               meanwhile how = meanwhile::pushes_on) {
+               while_waiting how = while_waiting::progress_others) {
     static constexpr equal_or_zero operation{};
     static constexpr std::size_t bytes = sizeof(std::uint64_t);
     const contract goal{.name = what.what, .folds = functions.fold != nullptr};
@@ -56,13 +56,13 @@ void run_small(Comm& comm, const any_schedule& schedule, const row_functions& fu
 /// Returns when all ranks have arrived here, none of which can fail any more: for what blocks without noticing
 /// failures. If one of them may fail, that has to happen in an earlier collective.
 template <communicator Comm>
-void meet_undisturbed(Comm& comm, const char* name) {
+void undisturbed_barrier(Comm& comm, const char* name) {
     signature what;
     what.what = name;
     std::uint64_t mine = 0, common = 0;
     const any_schedule meet(dissemination::barrier({comm.rank(), comm.size()}), "dissemination");
     run_small(comm, meet, functions_of_rows<no_fold, std::uint64_t>, what, mine, common, std::nullopt,
-              meanwhile::nothing);
+              while_waiting::nothing);
 }
 
 /// Returns when all ranks have reached the call `what`; throws on every rank if one of them makes a different call.
@@ -76,7 +76,7 @@ void agree(Comm& comm, const signature& what, const std::optional<deadline>& lim
     const setting where{comm.rank(), comm.size()};
     const any_schedule ask(recursive_doubling::all_reduce(where), "recursive doubling");
     run_small(comm, ask, functions_of_rows<equal_or_zero, std::uint64_t>, question, mine, common, limit);
-    if ((common & may_fail) != 0) meet_undisturbed(comm, question.what);
+    if ((common & may_fail) != 0) undisturbed_barrier(comm, question.what);
     if (common != 0) return;
     // Neighbours that differ find out here in what; all others are notified that they have failed.
     const any_schedule meet(dissemination::barrier(where), "dissemination");

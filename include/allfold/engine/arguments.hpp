@@ -95,7 +95,7 @@ class bound_arguments {
     /// Whether `finish` leaves alone what peers may still read.
     [[nodiscard]] virtual bool may_finish_early() const noexcept { return true; }
     /// Keeps copies of its own from being freed: somebody may still touch them.
-    virtual void leave_behind() noexcept = 0;
+    virtual void leak() noexcept = 0;
     /// Sets `m` to the memory that the engine works on. Valid after `begin`.
     virtual void memory(operands& m) const = 0;
 
@@ -335,12 +335,12 @@ class arguments : public bound_arguments {
         if (where().receives) output_.unload(out_.get());
     }
 
-    void leave_behind() noexcept override {
-        if constexpr (!in_place) input_.leave_behind();
-        output_.leave_behind();
+    void leak() noexcept override {
+        if constexpr (!in_place) input_.leak();
+        output_.leak();
         if constexpr (has_lift) {
-            detail::leave_behind(states_);
-            detail::leave_behind(folds_);
+            detail::leak(states_);
+            detail::leak(folds_);
         }
     }
 
@@ -386,10 +386,10 @@ class arguments : public bound_arguments {
         if (c == columns) return;
         const std::size_t stated = given.alignment_of(c), size = given.where().bytes[c];
         const std::string which = text_of_tensor(c, columns, name);
-        if (!std::has_single_bit(stated) || stated > raw_rows<std::byte>::most_alignment)
+        if (!std::has_single_bit(stated) || stated > raw_rows<std::byte>::max_alignment)
             call.reject(errc::bad_argument,
                         {which, " is aligned to ", stated, " bytes: pass a power of two of at most ",
-                         raw_rows<std::byte>::most_alignment});
+                         raw_rows<std::byte>::max_alignment});
         if (size % stated != 0)
             call.reject(errc::bad_argument,
                         {which, " has elements of ", size, " bytes, which cannot all be aligned to ", stated});

@@ -22,7 +22,7 @@
 #include "allfold/data/records.hpp"
 #include "allfold/data/tensor_view.hpp"
 #include "allfold/data/tensors.hpp"
-#include "allfold/engine/detail/leave_behind.hpp"
+#include "allfold/engine/detail/leak.hpp"
 #include "allfold/engine/row_table.hpp"
 #include "allfold/error.hpp"
 
@@ -254,7 +254,7 @@ class bound_rows {
         requires(is_stated)
     {
         const std::size_t stated = alignments_[c];
-        const bool is_sound = std::has_single_bit(stated) && stated <= raw_rows<std::byte>::most_alignment;
+        const bool is_sound = std::has_single_bit(stated) && stated <= raw_rows<std::byte>::max_alignment;
         return is_sound && where_.bytes[c] % stated == 0 &&
                (where_.rows == 0 || reinterpret_cast<std::uintptr_t>(where_.first[c]) % stated == 0);
     }
@@ -362,9 +362,9 @@ class binding : public bound_rows<X> {
             this->for_each_view(x, [&]<std::size_t C>(auto& view) { unload_column<C>(view); });
     }
     /// Keeps packed copies from being freed.
-    void leave_behind() noexcept {
-        detail::leave_behind(copies_);
-        if constexpr (may_be_scattered) detail::leave_behind(pieces_.list);
+    void leak() noexcept {
+        detail::leak(copies_);
+        if constexpr (may_be_scattered) detail::leak(pieces_.list);
     }
 
   private:
@@ -377,7 +377,7 @@ class binding : public bound_rows<X> {
     /// 155 ns apart, packed relative to folded in place: 64 pieces take 0.45x the time at 128 B each, 0.64x at 256 B,
     /// 0.81x at 512 B, 0.83x at 1 KiB and 1.4x at 2 KiB; 1024 pieces take 0.16x, 0.33x, 0.59x, 1.2x and 1.5x; 8 pieces
     /// take 1.0x at all of these sizes. Not measured where cores share a fast cache.
-    static constexpr std::size_t least_piece_bytes = 1024;
+    static constexpr std::size_t min_piece_bytes = 1024;
 
     struct none {};
     struct pieces_found {
@@ -406,9 +406,9 @@ class binding : public bound_rows<X> {
     /// Whether packing is the better choice: its pieces are short on average, or some elements lie in several of them.
     [[nodiscard]] bool has_short_pieces(const X& x) const {
         if constexpr (tensor_view<X>)
-            return run_length(x) * sizeof(type_of<0>) < least_piece_bytes || !is_nested(x);
+            return run_length(x) * sizeof(type_of<0>) < min_piece_bytes || !is_nested(x);
         else
-            return this->where_.rows * sizeof(type_of<0>) < x.pieces().size() * least_piece_bytes;
+            return this->where_.rows * sizeof(type_of<0>) < x.pieces().size() * min_piece_bytes;
     }
 
     template <std::size_t C, class V>

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "allfold/engine/detail/leave_behind.hpp"
+#include "allfold/engine/detail/leak.hpp"
 #include "allfold/engine/mismatch.hpp"
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
@@ -37,7 +37,7 @@ inline constexpr std::uint64_t longest_bundled_bytes = 2048;
 /// A communicator that holds back the short messages of all collectives on it until `flush`, which sends everything for
 /// a peer as a single packet. Its lanes are those of the communicator that it wraps, and one more for the packets.
 template <communicator Comm>
-class bundle : public forwarding<Comm>, public background::keepsake {
+class bundle : public forwarding<Comm>, public background::resource {
     using forwarded = forwarding<Comm>;
     struct alignas(64) line {
         std::byte bytes[64];
@@ -78,7 +78,7 @@ class bundle : public forwarding<Comm>, public background::keepsake {
 
     lane open(const signature& what, unsigned lanes) {
         const lane first = forwarded::open(what, lanes);
-        if (lanes == 1 && what.most_bytes <= longest_bundled_bytes) bundled_.push_back(first);
+        if (lanes == 1 && what.max_bytes <= longest_bundled_bytes) bundled_.push_back(first);
         return first;
     }
     bool try_post(int to, lane on, const outgoing& message) {
@@ -89,7 +89,7 @@ class bundle : public forwarding<Comm>, public background::keepsake {
     template <class Sink>
     bool try_receive(int from, lane on, Sink&& sink) {
         if (!is_bundled(on))
-            return forwarded::try_receive(from, on, handing_on(sink, [&](typename Comm::arrival_type&& message) {
+            return forwarded::try_receive(from, on, forwarding_sink(sink, [&](typename Comm::arrival_type&& message) {
                                               sink(arrival_type(std::move(message)));
                                           }));
         arrival_type found;
@@ -115,7 +115,7 @@ class bundle : public forwarding<Comm>, public background::keepsake {
             throw_disagreement(this->base(), all_, peer, packets_);
     }
     /// Keeps its memory from being freed: somebody may still read it.
-    void leave_behind() noexcept {
+    void leak() noexcept {
         for (mail& each : peers_)
             if (!each.sent.empty()) static_cast<void>(new std::list<packet>(std::move(each.sent)));
     }

@@ -150,7 +150,9 @@ inline constexpr choose_tuning tuned{};
            p.bytes * processors * processors <= tuned.flat_tree_bytes;
 }
 /// Whether ranks are oversubscribed, that is, share cores.
-[[nodiscard]] constexpr bool is_crowded(const problem& p) noexcept { return p.processors > 0 && p.size > p.processors; }
+[[nodiscard]] constexpr bool is_oversubscribed(const problem& p) noexcept {
+    return p.processors > 0 && p.size > p.processors;
+}
 /// Whether a rank can post what it has for all others in one go.
 [[nodiscard]] constexpr bool is_posted_once(const problem& p) noexcept { return p.size > 2 && few_ranks(p); }
 /// Whether one rank folds for all in an all_reduce, if messages cannot be posted in one go.
@@ -159,13 +161,13 @@ inline constexpr choose_tuning tuned{};
 }
 /// The counterpart of `everyone_folds_all` for an all_reduce, whose operands are sent to all ranks.
 [[nodiscard]] constexpr bool everyone_reads_all(const problem& p) noexcept {
-    if (!is_crowded(p)) return everyone_folds_all(p);
+    if (!is_oversubscribed(p)) return everyone_folds_all(p);
     return is_posted_once(p) ? p.bytes <= tuned.crowded_read_bytes / static_cast<std::size_t>(p.size)
                              : everyone_folds_all(p) && !one_folds_for_all(p);
 }
 /// Whether ranks lend each other blocks and fold them in a single pass, however short the blocks are.
 [[nodiscard]] constexpr bool lends_short_blocks(const problem& p) noexcept {
-    return is_crowded(p) && is_posted_once(p) && p.bytes > tuned.crowded_copied_bytes;
+    return is_oversubscribed(p) && is_posted_once(p) && p.bytes > tuned.crowded_copied_bytes;
 }
 [[nodiscard]] constexpr bool short_scan(const problem& p) noexcept {
     return p.bytes <= (p.size == 2 ? tuned.pair_scan_bytes : tuned.scan_bytes);

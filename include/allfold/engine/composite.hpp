@@ -57,8 +57,8 @@ class composite : public task<Comm> {
 
   protected:
     /// Keeps `through` alive as long as the parts, which use it.
-    void keep(std::unique_ptr<background::keepsake> through) noexcept { through_ = std::move(through); }
-    void leave_kept_behind() noexcept { static_cast<void>(through_.release()); }
+    void keep(std::unique_ptr<background::resource> through) noexcept { through_ = std::move(through); }
+    void leak_kept() noexcept { static_cast<void>(through_.release()); }
     void start_part(std::size_t i) { is_started_again_ ? parts_[i]->start_prepared() : parts_[i]->start(); }
     [[nodiscard]] pending& part(std::size_t i) noexcept { return *parts_[i]; }
     [[nodiscard]] std::size_t count() const noexcept { return parts_.size(); }
@@ -67,7 +67,7 @@ class composite : public task<Comm> {
     void announce_run() override { is_started_again_ = true; }
     bool poll_run() override { return first_unfinished() == nullptr; }
     void finish_run() override {
-        for (const auto& each : parts_) each->tell();
+        for (const auto& each : parts_) each->report();
     }
     void drop_run() noexcept override {}
 
@@ -93,32 +93,32 @@ class composite : public task<Comm> {
         return nullptr;
     }
 
-    std::unique_ptr<background::keepsake> through_;
+    std::unique_ptr<background::resource> through_;
     tasks parts_;
     bool is_started_again_ = false;
 };
 
 /// What a rank does on its own before part number `part`, or after the last one.
-struct own_stage {
+struct local_stage {
     std::size_t part;
     std::function<void()> run;
 };
 
 /// Runs parts one after another, with local work of each rank in between.
 template <communicator Comm>
-class in_turn final : public composite<Comm> {
+class sequential_task final : public composite<Comm> {
   public:
     using typename composite<Comm>::tasks;
 
     /// `memory`: kept alive for all parts.
-    in_turn(Comm& comm, const char* what, tasks parts, std::vector<own_stage> own = {},
-            std::unique_ptr<background::keepsake> memory = nullptr)
+    sequential_task(Comm& comm, const char* what, tasks parts, std::vector<local_stage> own = {},
+                    std::unique_ptr<background::resource> memory = nullptr)
         : composite<Comm>(comm, what, std::move(parts)), own_(std::move(own)) {
         this->keep(std::move(memory));
     }
-    ~in_turn() override { this->leave_for_good(); }
+    ~sequential_task() override { this->leave_for_good(); }
 
-    void leave_behind() noexcept override { this->leave_kept_behind(); }
+    void leak() noexcept override { this->leak_kept(); }
 
   private:
     void begin_run() override {
@@ -129,7 +129,7 @@ class in_turn final : public composite<Comm> {
     bool poll_run() override {
         if (failure_between_) std::rethrow_exception(failure_between_);
         if (pending* const now = ended_ < this->count() ? &this->part(ended_) : nullptr; now && now->has_failed())
-            now->tell();
+            now->report();
         return is_complete_;
     }
     void start_next() {
@@ -145,11 +145,11 @@ class in_turn final : public composite<Comm> {
     /// Operators called here must not use this communicator, and nobody makes progress on this task meanwhile.
     void run_own() {
         const background::running inside(this->comm_->background());
-        for (const own_stage& each : own_)
+        for (const local_stage& each : own_)
             if (each.part == ended_) each.run();
     }
     struct next final : pending::continuation {
-        explicit next(in_turn& all) noexcept : self(all) {}
+        explicit next(sequential_task& all) noexcept : self(all) {}
         void call(const std::exception_ptr& failure) override {
             if (failure) return;
             ++self.ended_;
@@ -160,10 +160,10 @@ class in_turn final : public composite<Comm> {
                 self.failure_between_ = std::current_exception();
             }
         }
-        in_turn& self;
+        sequential_task& self;
     };
 
-    std::vector<own_stage> own_;
+    std::vector<local_stage> own_;
     std::size_t ended_ = 0;
     bool is_complete_ = false;
     std::exception_ptr failure_between_;
@@ -171,10 +171,10 @@ class in_turn final : public composite<Comm> {
 
 /// An operation that is done as soon as its result is available; peers may go on reading this rank's memory after that.
 template <communicator Comm>
-class ending_early final : public composite<Comm> {
+class early_result_task final : public composite<Comm> {
   public:
     using composite<Comm>::composite;
-    ~ending_early() override {
+    ~early_result_task() override {
         this->leave();
         if (!this->part(0).done()) this->take_part(0).release()->detach();
     }
@@ -182,12 +182,12 @@ class ending_early final : public composite<Comm> {
   private:
     void begin_run() override {
         if (!this->part(0).done()) wait_for_readers();
-        if (this->part(0).is_active()) this->part(0).tell();
+        if (this->part(0).is_active()) this->part(0).report();
         this->start_part(0);
     }
     bool poll_run() override { return this->part(0).finish_early(); }
     void finish_run() override {
-        if (this->part(0).done()) this->part(0).tell();
+        if (this->part(0).done()) this->part(0).report();
     }
     /// Those of the previous start.
     void wait_for_readers() {

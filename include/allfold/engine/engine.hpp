@@ -100,7 +100,7 @@ class engine {
             own(comm, {what.collective.promise->name, rows.address(input, 0), rows.address(result, 0), where.rows,
                        what.options.root, &blocks, memory.in_place});
         } catch (...) {
-            give_up(comm);
+            abort_communicator(comm);
             throw;
         }
         // Such collectives leave the output of a rank whose result is a fold of nothing untouched.
@@ -164,8 +164,9 @@ class engine {
         all.agreed.window_rows = where.own_lengths ? 0 : memory.window_rows;
         all.agreed.largest_block = where.own_lengths ? 0 : where.blocks.largest();
         if (goal.cut == cut_for::ranks) sign_blocks(all.agreed, where.blocks);
-        if (!where.own_lengths && rows.packable()) all.agreed.most_bytes = rows.packed_bytes(where.rows);
-        all.agreed.permutation = goal.cut == cut_for::owner ? mark_of(given.where) : what.options.mark_of_lists();
+        if (!where.own_lengths && rows.packable()) all.agreed.max_bytes = rows.packed_bytes(where.rows);
+        all.agreed.permutation =
+            goal.cut == cut_for::owner ? hash_of_setting(given.where) : what.options.mark_of_lists();
         all.agreed.lists = what.options.text_of_lists();
         return all;
     }
@@ -233,13 +234,13 @@ class engine {
             for (int r = 0; !memory.fused && r < all.schedule.rounds(); ++r) {
                 const step now = all.schedule[r];
                 memory.posts_notices |= all.comm.posts_notices(now.to.count(self, size));
-                lends |= now.sent != addressed::alike && all.comm.lends(most_bytes_sent(all, r), all.rows.packable());
+                lends |= now.sent != addressed::alike && all.comm.lends(max_bytes_sent(all, r), all.rows.packable());
             }
             memory.lends_notices = memory.posts_notices && lends;
         }
     }
     /// An upper bound of what is sent to all peers together, if each of them gets blocks of its own.
-    [[nodiscard]] static std::size_t most_bytes_sent(const call<Comm>& all, int round) {
+    [[nodiscard]] static std::size_t max_bytes_sent(const call<Comm>& all, int round) {
         const int self = all.comm.rank();
         const peers to = all.schedule[round].to;
         std::size_t blocks = 0;
@@ -285,10 +286,10 @@ void engine<Comm>::run(Comm& comm, const request& what, bound_arguments& argumen
     try {
         run_to_end(comm, running, what.options.deadline);
     } catch (...) {
-        if (comm.holds_memory()) arguments.leave_behind();
+        if (comm.holds_memory()) arguments.leak();
         throw;
     }
-    if constexpr (Comm::has_short_way)
+    if constexpr (Comm::has_short_path)
         if (what.key != nullptr)
             short_calls::remember(arguments.has_states() ? what.key->of_states() : *what.key, running.about(),
                                   arguments.where());
@@ -308,7 +309,7 @@ std::unique_ptr<pending> engine<Comm>::prepare(Comm& comm, const request& what,
     auto made = std::make_unique<execution_task<Comm>>(
         comm, call.collective, std::move(arguments), [&] { return make_call(comm, what, call, bound); },
         what.options.deadline);
-    if constexpr (Comm::has_short_way)
+    if constexpr (Comm::has_short_path)
         if (what.key != nullptr && !bound.has_states() &&
             !delegates(comm, what, bound))  // delegated calls are delegated whatever is remembered
             if (const short_call* const known = short_calls::remember(*what.key, made->about(), bound.where()))

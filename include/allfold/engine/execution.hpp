@@ -120,8 +120,8 @@ class execution {
     }
 
     /// Keeps its memory from being freed: somebody may still touch it.
-    void leave_behind() noexcept {
-        for_each_window(*this, [](auto& each) { each.walk.leave_behind(); });
+    void leak() noexcept {
+        for_each_window(*this, [](auto& each) { each.walk.leak(); });
     }
 
     [[nodiscard]] const context& about() const noexcept { return all_; }
@@ -132,7 +132,7 @@ class execution {
 
   private:
     /// One window is folded while the next ones are in transit.
-    static constexpr std::size_t most_in_flight = 3;
+    static constexpr std::size_t max_in_flight = 3;
 
     struct window_in_flight {
         window_in_flight() noexcept {}  // NOLINT: otherwise the whole walker would be zeroed first
@@ -145,7 +145,7 @@ class execution {
     void make_windows() {
         if (first_window_) return;
         first_window_.emplace();
-        if (windows_ > 1) more_windows_ = heap_array<window_in_flight>(std::min(windows_, most_in_flight) - 1);
+        if (windows_ > 1) more_windows_ = heap_array<window_in_flight>(std::min(windows_, max_in_flight) - 1);
     }
     template <class Self, class Visit>
     static void for_each_window(Self& self, Visit visit) {

@@ -72,8 +72,8 @@ class fused_walk {
         own_.resize(2 * columns);
         parts_.resize(2 * columns);
         for (std::size_t c = 0; c < columns; ++c) {
-            parts_[c] = own_[c] = told_of(all.memory.input.first, c);
-            parts_[columns + c] = own_[columns + c] = told_of(all.memory.result.first, c);
+            parts_[c] = own_[c] = description_of(all.memory.input.first, c);
+            parts_[columns + c] = own_[columns + c] = description_of(all.memory.result.first, c);
         }
     }
     /// If cores are far from each other, what others read is not left in the caches of this core, but copied past them.
@@ -83,16 +83,16 @@ class fused_walk {
     void consider_distance(const context& all) {
         const partition& blocks = *all.memory.blocks;
         const std::size_t bytes = blocks.total() * all.rows.row_bytes;
-        are_far_ = all.rows.packable() && bytes >= least_staged_bytes && all.comm.others_were_far();
+        are_far_ = all.rows.packable() && bytes >= min_staged_bytes && all.comm.others_were_far();
         const bool is_read =
             pass_.each != share::copy || (pass_.source == all.comm.rank() && all.schedule.rounds() == 2);
-        if (!are_far_ || !is_read || all.memory.input.first.pieces != nullptr || bytes > most_staged_bytes) return;
+        if (!are_far_ || !is_read || all.memory.input.first.pieces != nullptr || bytes > max_staged_bytes) return;
         if (staged_.empty()) staged_.allocate(all.rows, blocks.total(), all.memory.input.first);
         const partition::bounds own = blocks.bounds_of(pass_.block);
         stage(all, 0, own.begin);
         stage(all, own.end, blocks.total());
         finish_streams();
-        for (std::size_t c = 0; c < all.rows.columns(); ++c) parts_[c] = told_of(staged_.first(), c);
+        for (std::size_t c = 0; c < all.rows.columns(); ++c) parts_[c] = description_of(staged_.first(), c);
     }
     /// Called when all ranks have arrived: what they wrote last is still in their caches.
     void measure_distance(const context& all) {
@@ -117,7 +117,7 @@ class fused_walk {
     /// Posts a single message for all others, if they are few; each of them would otherwise look for it in a different
     /// place.
     [[nodiscard]] bool posts_once(const context& all, const outgoing& message) {
-        if constexpr (Comm::has_short_way)
+        if constexpr (Comm::has_short_path)
             return all.comm.post_to_all(lane_, message);
         else
             return false;
@@ -158,7 +158,7 @@ class fused_walk {
             if (gets_it)
                 targets[count++] = {lists + columns, r == self ? row - first_row : row, pieces_of(lent[columns])};
         }
-        const ways_to_store how = ways_to_keep(all, count, own);
+        const store_modes how = store_modes_for(all, count, own);
         if (pass_.each == share::fold)
             return all.rows.fold(sources.span(), targets.first(count), rows, how, all.memory.contributions);
         if (pass_.operands_of(0, size) > 0) return fold_prefixes(all.rows, sources.span(), targets.span(), rows, how);
@@ -199,7 +199,7 @@ class fused_walk {
 
     /// What others are told about a column: where its first row lies, or (marked by a nonzero length) how its pieces
     /// lie.
-    [[nodiscard]] static part told_of(const place& first, std::size_t column) noexcept {
+    [[nodiscard]] static part description_of(const place& first, std::size_t column) noexcept {
         if (first.pieces == nullptr) return {first.columns[column], 0};
         return {reinterpret_cast<std::byte*>(const_cast<scattered*>(first.pieces)), 1};
     }
@@ -211,7 +211,7 @@ class fused_walk {
     }
 
     /// Past the cache if inputs and results exceed it, or if the target is far.
-    [[nodiscard]] ways_to_store ways_to_keep(const context& all, std::size_t targets, std::size_t own) const noexcept {
+    [[nodiscard]] store_modes store_modes_for(const context& all, std::size_t targets, std::size_t own) const noexcept {
         const std::size_t bytes = all.memory.blocks->total() * all.rows.row_bytes;
         const std::size_t most = pass_.each == share::fold ? streaming_bytes : streaming_prefix_bytes;
         if (bytes * (static_cast<std::size_t>(all.comm.size()) + targets) > most) return store::streaming;
@@ -229,7 +229,7 @@ class fused_walk {
 
     /// The size of the whole input. Beyond this, most of it is in memory anyway: with two ranks, 0.97x the time at 16
     /// MiB, 0.87x at 64 MiB.
-    static constexpr std::size_t least_staged_bytes = 2048, most_staged_bytes = std::size_t{8} << 20;
+    static constexpr std::size_t min_staged_bytes = 2048, max_staged_bytes = std::size_t{8} << 20;
 
     lane lane_ = 0;
     int posted_ = 0;

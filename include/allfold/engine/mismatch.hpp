@@ -22,7 +22,7 @@ namespace allfold::detail {
 
 /// The axes along which operands are cut.
 [[nodiscard, gnu::cold]] inline std::string axes_text(const signature& s) {
-    const axes_said axes = axes_said::in(s.permutation);
+    const axes_given axes = axes_given::in(s.permutation);
     const auto one = [](std::uint8_t known) {
         return known == 0 ? std::string("no axis") : text({"axis ", known - 1});
     };

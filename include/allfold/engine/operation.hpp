@@ -42,21 +42,21 @@ class operation {
     operation() = default;
     explicit operation(std::unique_ptr<detail::pending> work)
         : work_(std::move(work)), exceptions_(std::uncaught_exceptions()) {}
-    explicit operation(detail::ended_at_once) noexcept : is_to_tell_(true) {}
-    explicit operation(std::unique_ptr<detail::noted> note) noexcept
+    explicit operation(detail::already_done) noexcept : must_report_(true) {}
+    explicit operation(std::unique_ptr<detail::operation_note> note) noexcept
         : note_(std::move(note)), exceptions_(std::uncaught_exceptions()) {}
     operation(operation&& other) noexcept
         : work_(std::move(other.work_)),
           note_(std::move(other.note_)),
           exceptions_(other.exceptions_),
-          is_to_tell_(std::exchange(other.is_to_tell_, false)) {}
+          must_report_(std::exchange(other.must_report_, false)) {}
     operation& operator=(operation&& other) noexcept {
         if (this == &other) return *this;
         finish();
         work_ = std::move(other.work_);
         note_ = std::move(other.note_);
         exceptions_ = other.exceptions_;
-        is_to_tell_ = std::exchange(other.is_to_tell_, false);
+        must_report_ = std::exchange(other.must_report_, false);
         return *this;
     }
     ~operation() { finish(); }
@@ -65,27 +65,27 @@ class operation {
     [[nodiscard]] bool done() {
         detail::note_question_of_order();
         look_at_note();
-        is_to_tell_ = false;
+        must_report_ = false;
         if (!work_) return true;
-        if (!work_->done()) work_->push();
+        if (!work_->done()) work_->progress_all();
         if (!work_->done()) return false;
-        work_->tell();
+        work_->report();
         return true;
     }
     /// Returns when the collective is complete. Throws if the collective has failed.
     void wait() {
         look_at_note(true);
-        is_to_tell_ = false;
+        must_report_ = false;
         if (!work_) return;
         if (!work_->done()) {
             work_->require_waitable();
-            work_->hurry();
+            work_->wait_briefly();
         }
         if (!work_->done()) {
             detail::until_done all(*work_);
             work_->wait(all);
         }
-        work_->tell();
+        work_->report();
     }
 
     /// Cancels a receive that no message has been matched with, or a send of which nothing has left this rank: the
@@ -104,9 +104,9 @@ class operation {
     void release() {
         detail::note_question_of_order();
         look_at_note();
-        is_to_tell_ = false;
+        must_report_ = false;
         if (!work_) return;
-        if (!work_->done()) work_->push();  // nobody else does until it is detached
+        if (!work_->done()) work_->progress_all();  // nobody else does until it is detached
         if (!work_->done()) {
             if (!work_->is_releasable())
                 throw error(errc::bad_argument, "release: a collective is in flight: wait for it");
@@ -138,10 +138,10 @@ class operation {
         if (note_) end_note(waits);
     }
     [[gnu::noinline]] void end_note(bool waits) noexcept {
-        if (waits && !note_->done()) note_->hurry();
+        if (waits && !note_->done()) note_->wait_briefly();
         if (!note_) return;  // a function called at the end of another operation has resolved it
-        if (!note_->done()) work_ = note_->grow();
-        if (!work_) is_to_tell_ = true;
+        if (!note_->done()) work_ = note_->promote();
+        if (!work_) must_report_ = true;
         note_.reset();
     }
     void finish() noexcept {
@@ -160,9 +160,9 @@ class operation {
     }
 
     std::unique_ptr<detail::pending> work_;
-    std::unique_ptr<detail::noted> note_;  // while nothing more is needed
+    std::unique_ptr<detail::operation_note> note_;  // while nothing more is needed
     int exceptions_ = 0;
-    bool is_to_tell_ = false;  // it was done at the start, and this is not reported yet
+    bool must_report_ = false;  // it was done at the start, and this is not reported yet
 };
 
 /// A collective that is prepared once and can be started any number of times, as returned by `prepare`: arguments are
@@ -212,14 +212,14 @@ struct handles {
     template <handle Handle>
     [[nodiscard]] static pending* active(Handle& h) noexcept {
         h.look_at_note();
-        if (h.is_to_tell_) return &ended::instance();
+        if (h.must_report_) return &completed_operation::instance();
         return h.work_ && h.work_->is_active() ? h.work_.get() : nullptr;
     }
     /// Reports the end of one that is done.
     template <handle Handle>
-    static void tell(Handle& h) {
-        h.is_to_tell_ = false;
-        if (h.work_) h.work_->tell();
+    static void report(Handle& h) {
+        h.must_report_ = false;
+        if (h.work_) h.work_->report();
     }
     template <range_of_handles Range>
     [[nodiscard]] static pending* first_active(Range& all) noexcept {
@@ -230,7 +230,7 @@ struct handles {
     /// Makes progress on all operations of this thread, if one of these is to be waited for, and returns the first such
     /// one. An operation that was done when it was started makes no progress on others.
     template <range_of_handles Range>
-    [[nodiscard]] static pending* push(Range& all) {
+    [[nodiscard]] static pending* progress_all(Range& all) {
         note_question_of_order();
         pending *first = nullptr, *unfinished = nullptr;
         for (auto& each : all) {
@@ -241,7 +241,7 @@ struct handles {
                 break;
             }
         }
-        if (first != nullptr) (unfinished != nullptr ? unfinished : first)->push();
+        if (first != nullptr) (unfinished != nullptr ? unfinished : first)->progress_all();
         return first;
     }
     /// An active operation that can be waited for; if there is none, throws as waiting for the first one does.
@@ -255,11 +255,11 @@ struct handles {
     }
     /// Reports the first operation that is done, and returns its index; the number of operations if none is.
     template <range_of_handles Range>
-    [[nodiscard]] static std::size_t tell_first(Range& all) {
+    [[nodiscard]] static std::size_t report_first(Range& all) {
         std::size_t index = 0;
         for (auto& each : all) {
             if (const pending* const work = active(each); work && work->done()) {
-                tell(each);
+                report(each);
                 break;
             }
             ++index;
@@ -269,7 +269,7 @@ struct handles {
     /// Reports all operations that are done, and returns their indices. If any of them has failed, reports that one
     /// first, and throws.
     template <range_of_handles Range>
-    [[nodiscard]] static std::vector<std::size_t> tell_done(Range& all) {
+    [[nodiscard]] static std::vector<std::size_t> report_done(Range& all) {
         const auto for_each_done = [&](auto visit) {
             for (std::size_t i = 0; auto& each : all) {
                 if (const pending* const work = active(each); work && work->done()) visit(each, i);
@@ -277,11 +277,11 @@ struct handles {
             }
         };
         for_each_done([](auto& each, std::size_t) {
-            if (active(each)->has_failed()) tell(each);
+            if (active(each)->has_failed()) report(each);
         });
         std::vector<std::size_t> indices;
         for_each_done([&](auto& each, std::size_t i) {
-            tell(each);
+            report(each);
             indices.push_back(i);
         });
         return indices;
@@ -307,7 +307,7 @@ class until_any final : public erased_work {
                 if (work == &first_)
                     work->check();
                 else
-                    work->check_aside();
+                    work->check_or_fail();
             }
     }
 
@@ -350,7 +350,7 @@ template <detail::range_of_handles Operations>
         if (!first->done()) look_as_observed(!waits);
         note_question_of_order();
     }
-    return handles::tell_first(operations);
+    return handles::report_first(operations);
 }
 
 /// Waits until at least one operation is done, and returns the indices of all that are, in the sense of `wait_any`;
@@ -366,17 +366,17 @@ template <detail::range_of_handles Operations>
     if (!any.poll())
         handles::waitable(operations).wait(any);
     else if (!is_order_observed())
-        first->push();
+        first->progress_all();
     look_as_observed(true);
     note_question_of_order();
-    return handles::tell_done(operations);
+    return handles::report_done(operations);
 }
 
 /// Makes progress without waiting; true once all operations of a range are done. Throws if one of them has failed.
 /// Until then, none of them counts as waited for.
 template <detail::range_of_handles Operations>
 [[nodiscard]] bool test_all(Operations&& operations) {
-    static_cast<void>(detail::handles::push(operations));
+    static_cast<void>(detail::handles::progress_all(operations));
     for (auto& each : operations)
         if (detail::pending* const work = detail::handles::active(each); work && !work->done()) return false;
     for (auto& each : operations) each.wait();
@@ -387,8 +387,8 @@ template <detail::range_of_handles Operations>
 template <detail::range_of_handles Operations>
 [[nodiscard]] std::optional<std::size_t> test_any(Operations&& operations) {
     using detail::handles;
-    static_cast<void>(handles::push(operations));
-    const std::size_t index = handles::tell_first(operations);
+    static_cast<void>(handles::progress_all(operations));
+    const std::size_t index = handles::report_first(operations);
     if (index == static_cast<std::size_t>(std::ranges::distance(operations)) &&
         handles::first_active(operations) != nullptr)
         return std::nullopt;
@@ -399,8 +399,8 @@ template <detail::range_of_handles Operations>
 /// `wait_some`; possibly none.
 template <detail::range_of_handles Operations>
 [[nodiscard]] std::vector<std::size_t> test_some(Operations&& operations) {
-    static_cast<void>(detail::handles::push(operations));
-    return detail::handles::tell_done(operations);
+    static_cast<void>(detail::handles::progress_all(operations));
+    return detail::handles::report_done(operations);
 }
 
 }  // namespace allfold

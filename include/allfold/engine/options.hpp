@@ -164,14 +164,14 @@ struct list_mark {
 };
 
 /// The axes along which operands are cut, stored in the last bits of such a mark, so that a difference can be named.
-struct axes_said {
+struct axes_given {
     std::uint8_t input = 0, output = 0;  // axis numbers counted from 1; 0 if none is given
 
     [[nodiscard]] static constexpr std::uint8_t known(std::size_t number) noexcept {
         return static_cast<std::uint8_t>(number < 254 ? number + 1 : 255);
     }
     static constexpr std::uint64_t bits = 0xffff;
-    [[nodiscard]] static constexpr axes_said in(std::uint64_t mark) noexcept {
+    [[nodiscard]] static constexpr axes_given in(std::uint64_t mark) noexcept {
         return {static_cast<std::uint8_t>(mark & 0xff), static_cast<std::uint8_t>(mark >> 8 & 0xff)};
     }
     [[nodiscard]] constexpr std::uint64_t added_to(std::uint64_t mark) const noexcept {
@@ -200,16 +200,17 @@ class pending;
 /// For blocks with lengths of their own that are not known yet. Prepared without an operation, a collective opens its
 /// lanes, with placeholders for the blocks; prepared again with that operation, it makes no new one, but gives it
 /// blocks and memory for its next start.
-struct late_blocks {
+struct deferred_blocks {
     pending* of = nullptr;
 };
 
 template <class T>
-concept option = std::same_as<T, root> || std::same_as<T, window> || std::same_as<T, deadline> ||
-                 std::same_as<T, partition> || std::same_as<T, shift> || std::same_as<T, destinations> ||
-                 std::same_as<T, input_blocks> || std::same_as<T, output_blocks> || std::same_as<T, delegate> ||
-                 is_arrangement<T> || is_sync_mode<T> || std::same_as<T, ends_early> || std::same_as<T, late_blocks> ||
-                 std::same_as<T, at_front> || is_order<T> || algorithm<T> || schedule_check<T>;
+concept option =
+    std::same_as<T, root> || std::same_as<T, window> || std::same_as<T, deadline> || std::same_as<T, partition> ||
+    std::same_as<T, shift> || std::same_as<T, destinations> || std::same_as<T, input_blocks> ||
+    std::same_as<T, output_blocks> || std::same_as<T, delegate> || is_arrangement<T> || is_sync_mode<T> ||
+    std::same_as<T, ends_early> || std::same_as<T, deferred_blocks> || std::same_as<T, at_front> || is_order<T> ||
+    algorithm<T> || schedule_check<T>;
 
 /// No algorithm was named: `choose` picks one.
 struct automatic {
@@ -267,7 +268,7 @@ struct call_options {
     allfold::delegate delegation = delegate::automatic;
     std::uint64_t list_mark = 0;
     std::array<const char*, 2> list_texts{"", ""};
-    axes_said axes;
+    axes_given axes;
     void (*check)(const contract&, const any_schedule&) = nullptr;
     pending* prepared_before = nullptr;
 
@@ -302,18 +303,19 @@ struct call_options {
     void take(const allfold::input_blocks& b) { input_blocks = &b.blocks; }
     void take(const allfold::output_blocks& b) { output_blocks = &b.blocks; }
     void take(allfold::delegate d) { delegation = d; }
-    void take(const late_blocks& b) { prepared_before = b.of; }
+    void take(const deferred_blocks& b) { prepared_before = b.of; }
     template <class T>
         requires(algorithm<T> || is_order<T> || schedule_check<T> || is_arrangement<T> || is_sync_mode<T> ||
                  std::same_as<T, ends_early> || std::same_as<T, at_front>)
-    void take([[maybe_unused]] const T& said) {
+    void take([[maybe_unused]] const T& given) {
         if constexpr (schedule_check<T>) check = &T::check;
         if constexpr (std::same_as<T, detail::list_mark>) {
-            list_mark = (list_mark ^ said.value) * 0x9e3779b97f4a7c15u;
-            list_texts[*list_texts[0] == '\0' ? 0 : 1] = said.text;
+            list_mark = (list_mark ^ given.value) * 0x9e3779b97f4a7c15u;
+            list_texts[*list_texts[0] == '\0' ? 0 : 1] = given.text;
         }
-        if constexpr (std::same_as<T, axis> || std::same_as<T, split_axis>) axes.input = axes_said::known(said.number);
-        if constexpr (std::same_as<T, concat_axis>) axes.output = axes_said::known(said.number);
+        if constexpr (std::same_as<T, axis> || std::same_as<T, split_axis>)
+            axes.input = axes_given::known(given.number);
+        if constexpr (std::same_as<T, concat_axis>) axes.output = axes_given::known(given.number);
     }
 };
 

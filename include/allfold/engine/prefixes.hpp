@@ -32,7 +32,7 @@ namespace allfold::detail {
 /// With streaming stores, each prefix is stored before the next one is folded: the other order took 1.3 times as long
 /// where cores are far from each other.
 inline void fold_prefixes(const row_layout& all, std::span<const place> sources, std::span<const place> targets,
-                          std::size_t rows, ways_to_store how = {}) {
+                          std::size_t rows, store_modes how = {}) {
     if (sources.empty() || rows * all.row_bytes == 0) return;
     if (row_layout::are_scattered(sources) || row_layout::are_scattered(targets)) [[unlikely]]
         return all.in_runs(sources, targets, rows,

@@ -102,7 +102,7 @@ class progress_thread {
         }
         void orphan() noexcept override { progress(); }
         void drop() noexcept override {}
-        void push() override {
+        void progress_all() override {
             if (!this->done()) helper_.relays_.take_over();  // otherwise it may be gone
             background::progress_all();
         }
@@ -110,7 +110,7 @@ class progress_thread {
         void abandon_unwinding() noexcept override { helper_.abandon(*this); }
         [[nodiscard]] waiting blocked_on() const override { return {"progress_thread"}; }
         void check() const override {}
-        void check_aside() noexcept override {}
+        void check_or_fail() noexcept override {}
 
       private:
         progress_thread& helper_;
@@ -189,10 +189,10 @@ class progress_thread {
         for (;;) {
             const unsigned seen = changes_.load(std::memory_order_acquire);
             const orders now = take_orders();
-            if (now.abandon) give_up_all();
+            if (now.abandon) abort_all();
             for (relay* const each : now.begin) begin(*each);
-            if (!flying_.empty())
-                push_on(seen);
+            if (!in_flight_.empty())
+                wait_for_news(seen);
             else if (now.begin.empty() && now.end)
                 return;
             else
@@ -217,8 +217,8 @@ class progress_thread {
         try {
             operation own = what.begin(comm_);
             if (detail::handles::active(own) != nullptr) {
-                flying_.push_back(std::move(own));
-                relays_of_flying_.push_back(&what);
+                in_flight_.push_back(std::move(own));
+                in_flight_relays_.push_back(&what);
                 return;
             }
         } catch (...) {
@@ -227,11 +227,11 @@ class progress_thread {
         what.end(std::move(failure));  // last, and outside the handler: from here on only the owner uses the exception
     }
     /// Makes progress until one of them is done, or something else has changed.
-    void push_on(unsigned seen) {
+    void wait_for_news(unsigned seen) {
         class until_news final : public detail::erased_work {
           public:
             until_news(progress_thread& of, detail::pending& first, unsigned seen) noexcept
-                : of_(of), any_(of.flying_, first), seen_(seen) {}
+                : of_(of), any_(of.in_flight_, first), seen_(seen) {}
             [[nodiscard]] bool poll() override {
                 return of_.changes_.load(std::memory_order_acquire) != seen_ || any_.poll();
             }
@@ -243,35 +243,35 @@ class progress_thread {
             detail::until_any<std::vector<operation>> any_;
             unsigned seen_;
         };
-        detail::pending* const first = detail::handles::push(flying_);
+        detail::pending* const first = detail::handles::progress_all(in_flight_);
         until_news news(*this, *first, seen);
         if (!news.poll()) first->wait(news);
-        tell_done();
+        report_done();
     }
-    void tell_done() noexcept {
-        for (std::size_t i = 0; i < flying_.size();) {
-            if (!detail::handles::active(flying_[i])->done()) {
+    void report_done() noexcept {
+        for (std::size_t i = 0; i < in_flight_.size();) {
+            if (!detail::handles::active(in_flight_[i])->done()) {
                 ++i;
                 continue;
             }
             const auto at = static_cast<std::ptrdiff_t>(i);
             std::exception_ptr failure;
             try {
-                flying_[i].wait();
+                in_flight_[i].wait();
             } catch (...) {
                 failure = std::current_exception();
             }
-            relay* const of = relays_of_flying_[i];
-            relays_of_flying_.erase(relays_of_flying_.begin() + at);
-            flying_.erase(flying_.begin() + at);
+            relay* const of = in_flight_relays_[i];
+            in_flight_relays_.erase(in_flight_relays_.begin() + at);
+            in_flight_.erase(in_flight_.begin() + at);
             of->end(std::move(failure));  // last: what it uses may be gone after that
         }
     }
-    void give_up_all() noexcept {
+    void abort_all() noexcept {
         try {
             throw error(errc::peer_failed, "progress_thread: its rank exited with an exception");
         } catch (...) {
-            detail::give_up(comm_);
+            detail::abort_communicator(comm_);
         }
     }
 
@@ -281,8 +281,8 @@ class progress_thread {
     std::atomic<unsigned> changes_ = 0;
     std::vector<relay*> fresh_;  // to begin
     bool is_ending_ = false, is_abandoned_ = false;
-    std::vector<operation> flying_;  // owned by the thread, which waits for them
-    std::vector<relay*> relays_of_flying_;
+    std::vector<operation> in_flight_;  // owned by the thread, which waits for them
+    std::vector<relay*> in_flight_relays_;
     background relays_;
     std::thread thread_;
 };

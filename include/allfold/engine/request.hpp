@@ -64,7 +64,7 @@ inline void sign_blocks(signature& s, const partition& blocks) noexcept {
 }
 
 /// Distinguishes a permutation from others: exactly for up to 16 ranks, with four bits per rank.
-[[nodiscard]] inline std::uint64_t mark_of(const setting& where) noexcept {
+[[nodiscard]] inline std::uint64_t hash_of_setting(const setting& where) noexcept {
     std::uint64_t mark = 0;
     for (int r = 0; r < where.size; ++r) {
         const auto to = static_cast<std::uint64_t>(where.destination_of(r));

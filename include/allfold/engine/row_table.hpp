@@ -152,9 +152,9 @@ void fold_column(const void* operation, const std::byte* left, const std::byte* 
 }
 
 template <class Op, class T>
-void fold_columns(const void* operation, std::span<const junction> tree, std::byte* const* values, std::byte* to,
+void fold_columns(const void* operation, std::span<const fold_node> tree, std::byte* const* values, std::byte* to,
                   std::size_t count) {
-    for (const junction& node : tree.first(tree.size() - 1))
+    for (const fold_node& node : tree.first(tree.size() - 1))
         fold_column<Op, T>(operation, values[node.left], values[node.right], values[node.into], count);
     fold_column<Op, T>(operation, values[tree.back().left], values[tree.back().right], to, count);
 }
@@ -404,13 +404,13 @@ class fold_of_values {
           op_(operation_of<Op>(all)),
           sources_(sources),
           size_(static_cast<int>(sources.size())),
-          chunk_(std::min(most_at_once, count)) {
+          chunk_(std::min(max_at_once, count)) {
         if (const auto levels = static_cast<std::size_t>(power_of_two_fold(size_).rounds()) + 1; levels > nearby_levels)
             far_ = heap_array<state>(levels * chunk_);
     }
 
     static void run(const row_layout& all, std::span<const place> sources, std::span<const place> targets,
-                    std::size_t rows, ways_to_store how) {
+                    std::size_t rows, store_modes how) {
         const std::size_t count = elements_in<row<Value>, 0>(all, rows);
         fold_of_values folds(all, sources, count);
         const bool stores_once = targets.size() == 1 && how[0] == store::plain;
@@ -432,10 +432,10 @@ class fold_of_values {
     static void run_column(const void* operation, const std::byte* left, const std::byte* right, std::byte* to,
                            std::size_t count) {
         const std::array values{const_cast<std::byte*>(left), const_cast<std::byte*>(right)};
-        run_columns(operation, std::array<junction, 1>{}, values.data(), to, count);
+        run_columns(operation, std::array<fold_node, 1>{}, values.data(), to, count);
     }
     /// The tree is the canonical one, so its length is all that matters.
-    static void run_columns(const void* operation, std::span<const junction> tree, std::byte* const* values,
+    static void run_columns(const void* operation, std::span<const fold_node> tree, std::byte* const* values,
                             std::byte* to, std::size_t count) {
         constexpr std::size_t bytes = sizeof(Value);
         small_array<place, 16> sources;
@@ -445,7 +445,7 @@ class fold_of_values {
     }
 
   private:
-    static constexpr std::size_t most_at_once = std::clamp<std::size_t>(4096 / sizeof(state), 1, 512);
+    static constexpr std::size_t max_at_once = std::clamp<std::size_t>(4096 / sizeof(state), 1, 512);
     /// Enough for 16 operands; none if default construction of a state is not free.
     static constexpr std::size_t nearby_levels = std::is_trivially_default_constructible_v<state> ? 5 : 0;
 
@@ -471,8 +471,8 @@ class fold_of_values {
         for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<Value>(lower_part(op_, from[i], size_));
     }
     void store_in_all(const state* from, std::span<const place> targets, std::size_t first, std::size_t count,
-                      ways_to_store how) const {
-        std::array<Value, most_at_once> values;
+                      store_modes how) const {
+        std::array<Value, max_at_once> values;
         lower(from, values.data(), count);
         for (std::size_t i = 0; i < targets.size(); ++i)
             store_bytes(reinterpret_cast<std::byte*>(elements_at<Value>(all_, targets[i], 0) + first),
@@ -483,8 +483,8 @@ class fold_of_values {
     const Op& op_;
     std::span<const place> sources_;
     int size_;
-    std::size_t chunk_;                                       // how many elements at a time
-    std::array<state, nearby_levels * most_at_once> nearby_;  // NOLINT: written before it is read
+    std::size_t chunk_;                                      // how many elements at a time
+    std::array<state, nearby_levels * max_at_once> nearby_;  // NOLINT: written before it is read
     heap_array<state> far_;
 };
 

@@ -162,7 +162,7 @@ class object_array {
 };
 
 /// A node of a tree of folds: which two values are folded, and where the outcome is stored.
-struct junction {
+struct fold_node {
     std::uint8_t left, right, into;
 };
 
@@ -179,14 +179,14 @@ struct row_functions {
     void (*fold_column)(const void* operation, const std::byte* left, const std::byte* right, std::byte* to,
                         std::size_t count) = nullptr;
     /// The same along a tree of such elements, whose last fold is stored in `to`; null for all others.
-    void (*fold_columns)(const void* operation, std::span<const junction> tree, std::byte* const* values, std::byte* to,
-                         std::size_t count) = nullptr;
+    void (*fold_columns)(const void* operation, std::span<const fold_node> tree, std::byte* const* values,
+                         std::byte* to, std::size_t count) = nullptr;
     /// to ← the identity. Null if the operator has none.
     void (*set_identity)(const row_layout&, const place& to, std::size_t rows) = nullptr;
     /// Only for rows that are values as the caller has them; null for all others. Every target ← the canonical tree of
     /// the lifted sources, lowered.
     void (*fold_values)(const row_layout&, std::span<const place> sources, std::span<const place> targets,
-                        std::size_t rows, ways_to_store how) = nullptr;
+                        std::size_t rows, store_modes how) = nullptr;
     /// Lowers folds to values in place. Null if they are the same, or of different types.
     void (*lower)(const row_layout&, const place& at, std::size_t rows, int contributions) = nullptr;
 
@@ -263,7 +263,7 @@ struct row_layout {
     /// Every target ← the canonical tree of the sources. A target may be a source.
     /// `contributions`: if it is more than 0, the fold is complete, and is lowered if the operator can do that in
     /// place.
-    void fold(std::span<const place> sources, std::span<const place> targets, std::size_t rows, ways_to_store how = {},
+    void fold(std::span<const place> sources, std::span<const place> targets, std::size_t rows, store_modes how = {},
               int contributions = 0) const {
         if (rows * row_bytes == 0) return;
         if (are_scattered(sources) || are_scattered(targets)) [[unlikely]]
@@ -379,7 +379,7 @@ struct row_layout {
     static constexpr std::size_t buffer_alignment = 64;
 
     void fold_in_chunks(std::span<const place> sources, std::span<const place> targets, std::size_t rows,
-                        ways_to_store how, int contributions) const;
+                        store_modes how, int contributions) const;
     [[nodiscard]] place fold_tree(const chunk& all, int low, int high, std::size_t depth,
                                   const place* into = nullptr) const;
 };
@@ -387,7 +387,7 @@ struct row_layout {
 /// Works on a few kilobytes at a time, so that partial folds stay in the first-level cache, and memory is written only
 /// once.
 inline void row_layout::fold_in_chunks(std::span<const place> sources, std::span<const place> targets, std::size_t rows,
-                                       ways_to_store how, int contributions) const {
+                                       store_modes how, int contributions) const {
     const int size = static_cast<int>(sources.size());
     const auto levels = std::max<std::size_t>(1, static_cast<std::size_t>(power_of_two_fold(size).rounds()));
     const std::size_t chunk_rows = this->chunk_rows();

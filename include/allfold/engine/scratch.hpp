@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "allfold/engine/detail/kept_memory.hpp"
+#include "allfold/engine/detail/memory_cache.hpp"
 #include "allfold/engine/rows.hpp"
 
 /// @file
@@ -31,7 +31,7 @@ class scratch {
         const std::size_t line = rows.alignment > 64 ? rows.alignment : 64;
         std::size_t bytes = 0;
         for (std::size_t c = 0; c < rows.columns(); ++c) bytes += align_up(count * rows.bytes[c], line);
-        memory_ = kept_bytes(bytes, line);
+        memory_ = cached_memory(bytes, line);
         std::byte* next = memory_.data();
         columns_.resize(rows.columns());
         for (std::size_t c = 0; c < rows.columns(); ++c) {
@@ -42,7 +42,7 @@ class scratch {
 
   private:
     small_array<std::byte*, 4> columns_;
-    kept_bytes memory_;
+    cached_memory memory_;
     object_array objects_;
 };
 

@@ -37,17 +37,17 @@ inline constexpr bool may_be_short = [] {
     using element = short_element<types>;
     using every = every_column<typename columns_of<element>::types>;
     constexpr bool has_list = is_tensors<std::remove_cvref_t<In>> || is_tensors<std::remove_cvref_t<Out>>;
-    return every::copyable && every::alignment <= 64 && alignof(Op) <= spare_memory::alignment &&
+    return every::copyable && every::alignment <= 64 && alignof(Op) <= task_memory::alignment &&
            types::has_lift == types::may_fold_values && !(has_list && (types::has_lift || types::has_lower)) &&
            std::same_as<element, typename types::result> &&
            (types::has_lift || !types::has_lower || lowers_in_place<Op, element>) &&
-           column_count<element> <= short_call::most_columns;
+           column_count<element> <= short_call::max_columns;
 }();
 
 /// The most bytes of states that such a call keeps on the stack; more are left to the engine, whose memory does not
 /// matter then. all_reduce of halves, two ranks, relative to the engine: 0.67x the time for 16 B of states, 0.85x for 4
 /// KiB.
-inline constexpr std::size_t most_state_bytes = 4096;
+inline constexpr std::size_t max_state_bytes = 4096;
 
 /// Types whose calls may be remembered unless they run in the background: values are lifted to states on the stack.
 template <class Op, class In, class Out>
@@ -59,7 +59,7 @@ inline constexpr bool may_lift_short = [] {
         return false;
     else
         return std::is_trivially_copyable_v<state> && alignof(state) <= alignof(std::max_align_t) &&
-               sizeof(state) <= most_state_bytes && !is_tensors<std::remove_cvref_t<In>> &&
+               sizeof(state) <= max_state_bytes && !is_tensors<std::remove_cvref_t<In>> &&
                !is_tensors<std::remove_cvref_t<Out>>;
 }();
 
@@ -201,13 +201,13 @@ class short_arguments {
     /// its output, leaves the call to the engine.
     template <class Comm>
     [[nodiscard]] bool run_in_states(Comm& comm, const Op& op, const call_key& key) const {
-        constexpr std::size_t bytes = sizeof(state), most = most_state_bytes / bytes;
+        constexpr std::size_t bytes = sizeof(state), most = max_state_bytes / bytes;
         if (key.input_rows > most || key.output_rows > most) return false;
         const short_call* const known = short_calls::find(comm.background(), key.of_states(), std::array{bytes});
         if (known == nullptr || known->contributions == 0) return false;
         const std::size_t results = known->result.count;
         if (results != 0 && results != key.output_rows) return false;
-        alignas(64) std::byte states[most_state_bytes], folds[most_state_bytes];
+        alignas(64) std::byte states[max_state_bytes], folds[max_state_bytes];
         std::byte* const operands = states;
         std::byte* const outcomes = folds;
         lift(op, key.input_rows, operands);

@@ -56,11 +56,11 @@ struct short_memory {
 
 /// A call that may be made again.
 struct short_call {
-    static constexpr std::size_t most_columns = 4;
-    static constexpr std::size_t most_pieces = 32;  ///< of a list: the parts of its messages lie on the stack
+    static constexpr std::size_t max_columns = 4;
+    static constexpr std::size_t max_pieces = 32;  ///< of a list: the parts of its messages lie on the stack
 
     call_key key;
-    std::array<std::size_t, most_columns> bytes{};  ///< of a row in each column
+    std::array<std::size_t, max_columns> bytes{};  ///< of a row in each column
     std::size_t alignment = 1;
     short_program program;
     signature agreed;
@@ -130,7 +130,7 @@ class remembered_call {
 
 /// The calls that a communicator remembers: for each set of keys the latest four, so that a dozen kinds of interleaved
 /// calls do not evict one another.
-class short_calls final : public background::keepsake {
+class short_calls final : public background::resource {
   public:
     /// Null if it remembers no such call.
     template <std::size_t Columns>
@@ -148,7 +148,7 @@ class short_calls final : public background::keepsake {
     template <communicator Comm>
     [[gnu::noinline]] static const short_call* remember(const call_key& key, const call<Comm>& made,
                                                         const shape& where) {
-        if (made.rows.columns() > short_call::most_columns) return nullptr;
+        if (made.rows.columns() > short_call::max_columns) return nullptr;
         auto found = std::make_unique<short_call>();
         if (!found->program.make(made)) return nullptr;
         found->key = key;

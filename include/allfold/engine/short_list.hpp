@@ -59,11 +59,11 @@ template <class T>
 class cut_list {
   public:
     using element_type = T;
-    static constexpr std::size_t most_blocks = short_program::most_ranks;
+    static constexpr std::size_t max_blocks = short_program::max_ranks;
 
     cut_list(const tensors<T>& list, int blocks) : list_(list), blocks_(static_cast<std::size_t>(blocks)) {
         const std::size_t count = list.lengths().size();
-        if (blocks_ > most_blocks || count * blocks_ > short_call::most_pieces) return;
+        if (blocks_ > max_blocks || count * blocks_ > short_call::max_pieces) return;
         for (std::size_t i = 0; i < count; ++i) {
             if (i > 0 && list.lengths()[i] == list.lengths()[i - 1]) {
                 repeat(i, count);
@@ -107,8 +107,8 @@ class cut_list {
     const tensors<T>& list_;
     std::size_t blocks_;
     bool is_plain_ = false;
-    std::array<partition::bounds, short_call::most_pieces> bounds_;
-    std::array<std::size_t, most_blocks> extents_{};
+    std::array<partition::bounds, short_call::max_pieces> bounds_;
+    std::array<std::size_t, max_blocks> extents_{};
 };
 
 // Like any list, it has elements.
@@ -155,7 +155,7 @@ class few_pieces {
     [[nodiscard]] std::span<const memory_range> ranges() const noexcept { return ranges_.all(); }
 
   private:
-    static constexpr std::size_t most = short_call::most_pieces;
+    static constexpr std::size_t most = short_call::max_pieces;
 
     [[nodiscard]] static std::byte* address(const T* of) noexcept {
         return reinterpret_cast<std::byte*>(const_cast<std::remove_const_t<T>*>(of));

@@ -25,8 +25,8 @@ namespace allfold::detail {
 /// when it is posted; rows are counted from the first one of an argument.
 class short_program {
   public:
-    static constexpr int most_ranks = 16;
-    static constexpr int most_rounds = 2;
+    static constexpr int max_ranks = 16;
+    static constexpr int max_rounds = 2;
 
     struct rows_of {
         std::size_t first = 0, count = 0;
@@ -37,7 +37,7 @@ class short_program {
         std::size_t first_byte = 0;  ///< in the first column
         std::size_t bytes = 0;       ///< of all columns, each aligned
     };
-    static constexpr int most_levels = 4;
+    static constexpr int max_levels = 4;
     struct round {
         std::span<const message> to, from;
         bool sends_result = false;  ///< rather than the input
@@ -53,8 +53,8 @@ class short_program {
         rows_of input, result;           ///< of the local work
         bool is_local_first = false;     ///< since its outcome is sent
         /// The canonical tree of what is folded together, from the leaves up. Values are numbered: first the operands
-        /// in rank order, then `most_levels` buffers.
-        std::array<junction, most_ranks - 1> tree{};
+        /// in rank order, then `max_levels` buffers.
+        std::array<fold_node, max_ranks - 1> tree{};
         int operands = 0;  ///< how many of those there are
 
         /// Whether received blocks are combined only once the messages of all peers have arrived.
@@ -82,7 +82,7 @@ class short_program {
         used_ = 0;
         rounds_ = all.schedule.rounds();
         const operands& m = all.memory;
-        if (all.comm.size() > most_ranks || rounds_ < 1 || rounds_ > most_rounds || m.stage_input || m.fused ||
+        if (all.comm.size() > max_ranks || rounds_ < 1 || rounds_ > max_rounds || m.stage_input || m.fused ||
             m.posts_notices || m.blocks->largest() > m.window_rows || !all.rows.packable())
             return false;
         messages_ = heap_array<message>(count_messages(all));
@@ -144,14 +144,14 @@ class short_program {
         into.folds_result = now.mine == slot::result;
         if (into.folds_together()) {
             into.operands = static_cast<int>(into.from.size()) + (into.how == fold::in_rank_order ? 1 : 0);
-            junction* next = into.tree.data();
+            fold_node* next = into.tree.data();
             list_junctions(into.operands, 0, into.operands, 0, next);
         }
         into.own_first = rows_in(all, now.mine, now.receive).first;
         into.own_first_byte = into.own_first * all.rows.bytes[0];
         return into.how == fold::left || into.how == fold::right || now.folds_in_order();
     }
-    static int list_junctions(int size, int low, int high, int depth, junction*& next) noexcept {
+    static int list_junctions(int size, int low, int high, int depth, fold_node*& next) noexcept {
         if (high - low == 1) return low;
         const int cut = canonical_cut(size, low, high);
         const int left = list_junctions(size, low, cut, depth, next);
@@ -218,7 +218,7 @@ class short_program {
     }
 
     int rounds_ = 0;
-    std::array<round, most_rounds> round_{};
+    std::array<round, max_rounds> round_{};
     std::size_t used_ = 0;
     heap_array<message> messages_;
 };

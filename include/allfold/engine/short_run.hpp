@@ -39,7 +39,7 @@ struct short_operands {
 
     using round = short_program::round;
     using message = short_program::message;
-    using columns = std::array<std::byte*, short_call::most_columns>;
+    using columns = std::array<std::byte*, short_call::max_columns>;
 
     /// Copies the part of the input that belongs to the result, or sets the identity.
     void work(const round& now) const {
@@ -97,7 +97,7 @@ struct short_operands {
     }
     template <class Post>
     [[nodiscard]] bool with_parts(const round& now, const message& next, Post post) const {
-        std::array<part, std::max(short_call::most_columns, short_call::most_pieces)> parts;
+        std::array<part, std::max(short_call::max_columns, short_call::max_pieces)> parts;
         const place from = (now.sends_result ? result : input).at(next.rows.first);
         std::size_t count = 0;
         if (from.pieces != nullptr) [[unlikely]]
@@ -143,10 +143,10 @@ struct short_operands {
     void combine_all(const round& now, std::span<std::byte* const> data) const {
         const std::size_t count = data.size(), many = now.from[0].rows.count;
         if (many == 0) return;
-        if (what.is_flat && now.from[0].bytes <= most_at_once) return combine_columns(now, data);
+        if (what.is_flat && now.from[0].bytes <= max_at_once) return combine_columns(now, data);
         const bool with_own = now.how == fold::in_rank_order;
-        std::array<columns, most_values> theirs;
-        std::array<place, most_values> sources;
+        std::array<columns, max_values> theirs;
+        std::array<place, max_values> sources;
         for (std::size_t k = 0; k < count; ++k) {
             list_columns(data[k], many, theirs[k].data());
             sources[k + (with_own && k >= now.lower ? 1 : 0)] = {theirs[k].data(), 0};
@@ -155,15 +155,15 @@ struct short_operands {
         const place to = result.at(now.from[0].rows.first);
         const background::running inside(comm.background());
         const std::size_t operands = count + (with_own ? 1 : 0);
-        if (now.from[0].bytes > most_at_once || rows.functions->fold_values != nullptr)
+        if (now.from[0].bytes > max_at_once || rows.functions->fold_values != nullptr)
             return rows.fold(std::span(sources.data(), operands), std::span(&to, 1), many);
-        alignas(64) std::byte nearby[short_program::most_levels * most_at_once];
+        alignas(64) std::byte nearby[short_program::max_levels * max_at_once];
         const auto levels = static_cast<std::size_t>(std::bit_width(operands - 1));
         for (std::size_t i = 0; i < levels; ++i) {
             list_columns(nearby + i * align_up(now.from[0].bytes, 64), many, theirs[operands + i].data());
             sources[operands + i] = {theirs[operands + i].data(), 0};
         }
-        for (const junction& node : tree_of(now, operands)) {
+        for (const fold_node& node : tree_of(now, operands)) {
             const bool is_last = &node == &now.tree[operands - 2];
             rows.fold(sources[node.left], sources[node.right], is_last ? to : sources[node.into], many);
         }
@@ -185,15 +185,15 @@ struct short_operands {
         if (to != from) copy_short(to, from, now.input.count * bytes);
     }
 
-    static constexpr std::size_t most_at_once = 4096;  // bytes, so that what is folded stays in the first-level cache
-    static constexpr std::size_t most_values = short_program::most_ranks + short_program::most_levels;
+    static constexpr std::size_t max_at_once = 4096;  // bytes, so that what is folded stays in the first-level cache
+    static constexpr std::size_t max_values = short_program::max_ranks + short_program::max_levels;
 
-    [[nodiscard]] static std::span<const junction> tree_of(const round& now, std::size_t operands) noexcept {
+    [[nodiscard]] static std::span<const fold_node> tree_of(const round& now, std::size_t operands) noexcept {
         return {now.tree.data(), operands - 1};
     }
     void combine_columns(const round& now, std::span<std::byte* const> data) const {
-        alignas(64) std::byte nearby[short_program::most_levels * most_at_once];
-        std::array<std::byte*, most_values> values;
+        alignas(64) std::byte nearby[short_program::max_levels * max_at_once];
+        std::array<std::byte*, max_values> values;
         std::byte** next = values.data();
         const std::size_t below = now.how == fold::in_rank_order ? now.lower : data.size();
         next = std::copy_n(data.data(), below, next);
@@ -201,7 +201,7 @@ struct short_operands {
             *next++ = (now.folds_result ? result : input).columns[0] + now.own_first_byte;
         next = std::copy(data.begin() + static_cast<std::ptrdiff_t>(below), data.end(), next);
         const std::size_t step = align_up(now.from[0].bytes, 64);
-        for (std::size_t i = 0; i < short_program::most_levels; ++i) next[i] = nearby + i * step;
+        for (std::size_t i = 0; i < short_program::max_levels; ++i) next[i] = nearby + i * step;
         const background::running inside(comm.background());
         rows.functions->fold_columns(rows.operation, tree_of(now, static_cast<std::size_t>(next - values.data())),
                                      values.data(), result.columns[0] + now.from[0].first_byte, now.from[0].rows.count);
@@ -231,8 +231,8 @@ struct short_operands {
 /// Takes the messages of a round as they arrive, except for the first `after`, which have been taken already; returns
 /// how many it has taken when the next one has not arrived.
 template <communicator Comm>
-[[nodiscard]] std::size_t take_apart(const short_operands<Comm>& all, const short_program::round& now,
-                                     std::size_t after = 0, bool waits = true) {
+[[nodiscard]] std::size_t receive_separately(const short_operands<Comm>& all, const short_program::round& now,
+                                             std::size_t after = 0, bool waits = true) {
     std::size_t received = 0;
     for (const short_program::message& next : now.from.subspan(after)) {
         message_in_place here;
@@ -246,9 +246,9 @@ template <communicator Comm>
 }
 /// Folds the messages of a round in place if all have arrived, and takes all of them.
 template <communicator Comm>
-[[nodiscard]] std::size_t take_together(const short_operands<Comm>& all, const short_program::round& now,
-                                        bool waits = true) {
-    std::array<std::byte*, short_program::most_ranks> data;
+[[nodiscard]] std::size_t receive_together(const short_operands<Comm>& all, const short_program::round& now,
+                                           bool waits = true) {
+    std::array<std::byte*, short_program::max_ranks> data;
     std::size_t count = 0;
     for (const short_program::message& next : now.from) {
         message_in_place here;
@@ -264,7 +264,7 @@ template <communicator Comm>
 /// Folds or stores the messages of an exchange in place if all have arrived, and takes all of them.
 template <communicator Comm>
 [[nodiscard, gnu::noinline]] std::size_t take_all(const short_operands<Comm>& all, const short_program::round& now) {
-    std::array<std::byte*, short_program::most_ranks> data;
+    std::array<std::byte*, short_program::max_ranks> data;
     const std::size_t count = now.from.size();
     if (!all.comm.find_all_in_place(all.on, all.hash, now.from[0].bytes, data.data())) return 0;
     if (now.folds_together())
@@ -311,7 +311,7 @@ class short_run {
         return advance(false);
     }
     /// The same, but waits briefly for messages.
-    bool hurry() { return advance(true); }
+    bool wait_briefly() { return advance(true); }
     /// Releases what has arrived.
     void drop() noexcept { arrived_ = {}; }
     [[nodiscard]] waiting blocked_on() const {
@@ -356,9 +356,9 @@ class short_run {
         if (waits && all_.what.is_pair)
             received_ = received_ < now.from.size() && all_.use_only(now) ? 1 : received_;
         else if (!now.folds_together())
-            received_ += take_apart(all_, now, received_, waits);
+            received_ += receive_separately(all_, now, received_, waits);
         else if (received_ == 0)
-            received_ = take_together(all_, now, waits);
+            received_ = receive_together(all_, now, waits);
     }
     bool post(const short_program::round& now) {
         if (posted_ == 0 && at_once_ && !all_.unordered && all_.post_at_once(now)) posted_ = now.to.size();
@@ -394,7 +394,7 @@ class short_run {
         [[nodiscard]] std::size_t expected_bytes() const noexcept { return next.bytes; }
     };
     void combine_all(const short_program::round& now) {
-        std::array<std::byte*, short_program::most_ranks> data;
+        std::array<std::byte*, short_program::max_ranks> data;
         for (std::size_t k = 0; k < arrived_.size(); ++k) data[k] = arrived_[k].packed();
         all_.combine_all(now, {data.data(), arrived_.size()});
         for (auto& each : arrived_) each = {};
@@ -421,7 +421,7 @@ template <communicator Comm>
                                                                    const short_program::round& now) {
     std::size_t received = 0;
     if (now.is_exchange) received = take_all(all, now);
-    if (received == 0) received = now.folds_together() ? take_together(all, now) : take_apart(all, now);
+    if (received == 0) received = now.folds_together() ? receive_together(all, now) : receive_separately(all, now);
     return received;
 }
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "allfold/engine/detail/spare_memory.hpp"
+#include "allfold/engine/detail/task_memory.hpp"
 #include "allfold/engine/short_call.hpp"
 #include "allfold/engine/short_run.hpp"
 #include "allfold/engine/task.hpp"
@@ -24,8 +24,8 @@ namespace allfold::detail {
 template <communicator Comm>
 class short_task : public task<Comm> {
   public:
-    [[nodiscard]] static void* operator new(std::size_t bytes) { return spare_memory::allocate(bytes); }
-    static void operator delete(void* memory, std::size_t bytes) noexcept { spare_memory::free(memory, bytes); }
+    [[nodiscard]] static void* operator new(std::size_t bytes) { return task_memory::allocate(bytes); }
+    static void operator delete(void* memory, std::size_t bytes) noexcept { task_memory::free(memory, bytes); }
 
     void start() final {
         try {
@@ -33,7 +33,7 @@ class short_task : public task<Comm> {
             run_.post_first();
             all_.comm.announce_again(all_.on, all_.what.agreed, all_.what.hash);  // while they are in transit
         } catch (...) {
-            this->give_up_run();
+            this->abort_run();
             throw;
         }
         this->active_ = true;
@@ -41,10 +41,10 @@ class short_task : public task<Comm> {
         all_.comm.background().add(*this);
         if (!run_.has_posted_first()) make_room();
     }
-    void hurry() noexcept final {
+    void wait_briefly() noexcept final {
         if (all_.comm.background().is_running()) return;
         try {
-            if (!run_.hurry()) return;
+            if (!run_.wait_briefly()) return;
             finish_run();
             this->complete();
         } catch (...) {
@@ -95,22 +95,22 @@ class short_task : public task<Comm> {
     void make_room() noexcept {
         // With 4 or 256 turns and with 1024 or 65536 polls it takes the same time within 5% with 64 and 1024 in flight
         // (Xeon, two cores); 256 turns take 0.7x the time with 2^14 in flight, and 1.05x with 1024.
-        constexpr std::size_t turns = 32, most_polls = 8192;
+        constexpr std::size_t turns = 32, max_polls = 8192;
         background& home = all_.comm.background();
-        const std::size_t in_flight = home.size() * background::busy(), most = turns >> home.vain_attempts();
+        const std::size_t in_flight = home.size() * background::busy(), most = turns >> home.failed_attempts();
         const auto is_waiting = [this] { return !run_.has_posted_first() && !this->done(); };
-        for (std::size_t turn = 1; turn <= most && turn * in_flight <= most_polls && is_waiting(); ++turn)
+        for (std::size_t turn = 1; turn <= most && turn * in_flight <= max_polls && is_waiting(); ++turn)
             home.progress();
         if (is_waiting()) {
             home.progress_oldest();
             this->progress();
         }
-        home.note_attempt(is_waiting());
+        home.record_attempt(is_waiting());
     }
 
     remembered_call call_;
     row_layout rows_;
-    std::array<std::byte*, short_call::most_columns> input_, result_;
+    std::array<std::byte*, short_call::max_columns> input_, result_;
     short_operands<Comm> all_;
     short_run<Comm> run_;
 };
@@ -127,7 +127,7 @@ class short_task_with final : public short_task<Comm> {
     ~short_task_with() override { this->leave_for_good(); }
 
   private:
-    static_assert(alignof(Op) <= spare_memory::alignment);
+    static_assert(alignof(Op) <= task_memory::alignment);
     [[no_unique_address]] Op op_;
 };
 

@@ -23,16 +23,16 @@ enum class store : std::uint8_t {
 };
 
 /// How each of several results is stored, one of which may be this rank's own.
-class ways_to_store {
+class store_modes {
   public:
-    constexpr ways_to_store(store all = store::plain) noexcept : others_(all), own_(all) {}
-    constexpr ways_to_store(store others, store own, std::size_t number_of_own) noexcept
+    constexpr store_modes(store all = store::plain) noexcept : others_(all), own_(all) {}
+    constexpr store_modes(store others, store own, std::size_t number_of_own) noexcept
         : others_(others), own_(own), number_of_own_(number_of_own) {}
 
     [[nodiscard]] constexpr store operator[](std::size_t number) const noexcept {
         return number == number_of_own_ ? own_ : others_;
     }
-    [[nodiscard]] constexpr ways_to_store without_first() const noexcept { return {others_, own_, number_of_own_ - 1}; }
+    [[nodiscard]] constexpr store_modes without_first() const noexcept { return {others_, own_, number_of_own_ - 1}; }
     [[nodiscard]] constexpr bool any_streams() const noexcept {
         return others_ == store::streaming || own_ == store::streaming;
     }

@@ -15,7 +15,7 @@
 
 #include "allfold/engine/arguments.hpp"
 #include "allfold/engine/deadline.hpp"
-#include "allfold/engine/detail/memory_mark.hpp"
+#include "allfold/engine/detail/memory_hash.hpp"
 #include "allfold/engine/execution.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/engine/task_hooks.hpp"
@@ -32,11 +32,11 @@ using time_point = std::chrono::steady_clock::time_point;
 /// cannot be ensured, the memory is never freed. Does nothing inside an operator: the collective that folds aborts if
 /// the exception gets that far.
 template <communicator Comm>
-void give_up(Comm& comm) noexcept {
+void abort_communicator(Comm& comm) noexcept {
     if (comm.background().is_running()) return;
     comm.background().drop();
     comm.abandon();
-    if (comm.holds_memory()) comm.background().leave_behind();
+    if (comm.holds_memory()) comm.background().leak();
 }
 
 /// Ranks call operators at different times and different numbers of times: what one of them starts there has no
@@ -55,13 +55,13 @@ inline constexpr std::chrono::milliseconds longest_nap{1};
 /// Some work, together with everything this thread has in flight on any communicator. Also counts as done when it is
 /// time to look again: when the next operation in flight is due, or after a nap.
 template <bool Naps, class Work>
-class pushing_on {
+class work_with_progress {
   public:
     /// The arrival order of messages does not matter here: where it does, in a wait for any of several operations, this
     /// has been noted already (transport/detail/arrival_order.hpp).
     static constexpr bool order_matters = false;
 
-    pushing_on(background& home, Work& work) noexcept : home_(home), work_(work) {}
+    work_with_progress(background& home, Work& work) noexcept : home_(home), work_(work) {}
 
     bool poll() {
         if (work_.poll()) return is_done_ = true;
@@ -99,9 +99,9 @@ class pushing_on {
 
 /// Waits the way `comm` does.
 template <communicator Comm, class Work>
-void wait_pushing_on(Comm& comm, Work& work, std::optional<time_point> until) {
+void wait_with_progress(Comm& comm, Work& work, std::optional<time_point> until) {
     comm.background().take_over();
-    pushing_on<Comm::sleeps, Work> all(comm.background(), work);
+    work_with_progress<Comm::sleeps, Work> all(comm.background(), work);
     while (!all.is_done()) {
         all.plan_next_look();
         comm.wait(all, until);
@@ -139,27 +139,27 @@ class waited_call final : public background::work {
 };
 
 /// What else is done while a call runs to completion.
-enum class meanwhile : std::uint8_t {
-    pushes_on,  ///< progress on other operations of this thread: if one of them fails, so does this call
-    nothing     ///< nothing, so this rank fails only if another one has failed before it reached this call
+enum class while_waiting : std::uint8_t {
+    progress_others,  ///< progress on other operations of this thread: if one of them fails, so does this call
+    nothing           ///< nothing, so this rank fails only if another one has failed before it reached this call
 };
 
 template <communicator Comm>
 void run_to_end(Comm& comm, execution<Comm>& run, const std::optional<deadline>& limit,
-                meanwhile how = meanwhile::pushes_on) {
+                while_waiting how = while_waiting::progress_others) {
     require_outside_operator(comm, run.about().goal.name);
     waited_call<Comm> work(comm, run);
     try {
         run.open();
         run.start();
-        if (how == meanwhile::pushes_on)
-            wait_pushing_on(comm, work, limit ? limit->from_now() : std::nullopt);
+        if (how == while_waiting::progress_others)
+            wait_with_progress(comm, work, limit ? limit->from_now() : std::nullopt);
         else
             comm.wait(work, std::nullopt);
     } catch (...) {
         work.drop();
-        give_up(comm);
-        if (comm.holds_memory()) run.leave_behind();
+        abort_communicator(comm);
+        if (comm.holds_memory()) run.leak();
         throw;
     }
 }
@@ -174,7 +174,7 @@ class task : public pending {
         try {
             begin_run();
         } catch (...) {
-            give_up_run();
+            abort_run();
             throw;
         }
         note_start();
@@ -226,12 +226,12 @@ class task : public pending {
                 check();
         });
     }
-    void check_aside() noexcept override {
+    void check_or_fail() noexcept override {
         if constexpr (Comm::shares_memory) return look_around();
         unless_it_fails([this] { check(); });  // if looking around takes time, only one operation does it
     }
 
-    void push() override {
+    void progress_all() override {
         if (comm_ == nullptr) return background::progress_all();  // it is done, but others may not be
         comm_->background().take_over();
         hooks::look(*comm_, &background::progress_all);
@@ -288,7 +288,7 @@ class task : public pending {
             [[nodiscard]] waiting blocked_on() const { return what.blocked_on(); }
             void check() const { what.check(); }
         } asked{what};
-        wait_pushing_on(*comm_, asked, std::nullopt);
+        wait_with_progress(*comm_, asked, std::nullopt);
     }
     void require_startable() const {
         const auto refuse = [this](const char* why) { throw error(errc::bad_argument, text({what_, ": ", why})); };
@@ -314,14 +314,14 @@ class task : public pending {
         if (done()) return;
         hooks::note_failure(*comm_, *this, failure);
         leave();
-        give_up_run();
+        abort_run();
         failure_ = std::move(failure);
         complete();
     }
-    void give_up_run() noexcept {
+    void abort_run() noexcept {
         drop_run();
-        give_up(*comm_);
-        if (comm_->holds_memory()) leave_behind();
+        abort_communicator(*comm_);
+        if (comm_->holds_memory()) leak();
     }
 
     Comm* comm_;  // null once it has ended
@@ -386,9 +386,9 @@ class execution_task final : public task<Comm> {
         arguments_ = std::move(arguments);
     }
 
-    void leave_behind() noexcept override {
-        run_.leave_behind();
-        arguments_->leave_behind();
+    void leak() noexcept override {
+        run_.leak();
+        arguments_->leak();
     }
     [[nodiscard]] waiting blocked_on() const override { return run_.blocked_on(); }
     void check() const override { run_.check(); }
@@ -421,19 +421,19 @@ class execution_task final : public task<Comm> {
     void announce_run() override { run_.announce(); }
     void begin_run() override {
         arguments_->begin(false);
-        if constexpr (watching_memory<Comm>) mark_ = mark();
+        if constexpr (watching_memory<Comm>) input_hash_ = input_hash();
         run_.start();
     }
     bool poll_run() override { return run_.poll(); }
     void finish_run() override {
         if constexpr (watching_memory<Comm>)
-            if (mark() != mark_) this->comm_->note_changed(blocked_on());
+            if (input_hash() != input_hash_) this->comm_->note_changed(blocked_on());
         if (!std::exchange(is_finished_, false)) arguments_->finish(run_.lowers());
     }
     void drop_run() noexcept override { run_.drop(); }
-    [[nodiscard]] std::uint64_t mark() const {
+    [[nodiscard]] std::uint64_t input_hash() const {
         const bool is_written = arguments_->is_in_place;
-        return is_written ? 0 : mark_of_input(run_.about().rows, run_.about().memory, arguments_->input_rows);
+        return is_written ? 0 : hash_of_input(run_.about().rows, run_.about().memory, arguments_->input_rows);
     }
 
     /// Called at the end of its communicator.
@@ -446,7 +446,7 @@ class execution_task final : public task<Comm> {
             void check() const { self.run_.check(); }
         } readers{*this};
         try {
-            wait_pushing_on(*this->comm_, readers, std::nullopt);
+            wait_with_progress(*this->comm_, readers, std::nullopt);
             if (!this->done()) this->complete();
         } catch (...) {
             this->fail(std::current_exception());
@@ -455,7 +455,7 @@ class execution_task final : public task<Comm> {
 
     std::unique_ptr<bound_arguments> arguments_;
     execution<Comm> run_;
-    std::uint64_t mark_ = 0;
+    std::uint64_t input_hash_ = 0;
     bool is_finished_ = false;  // before peers have read all they were lent
     bool is_detached_ = false;
 };

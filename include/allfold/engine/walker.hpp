@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "allfold/engine/detail/leave_behind.hpp"
+#include "allfold/engine/detail/leak.hpp"
 #include "allfold/engine/detail/small_array.hpp"
 #include "allfold/engine/operands.hpp"
 #include "allfold/engine/prefixes.hpp"
@@ -83,9 +83,9 @@ class walker {
     /// Releases what peers have lent.
     void drop() noexcept { arrived_.clear(); }
     /// Keeps what it has lent itself from being freed.
-    void leave_behind() noexcept {
-        memory_.leave_behind();
-        detail::leave_behind(encoded_);
+    void leak() noexcept {
+        memory_.leak();
+        detail::leak(encoded_);
     }
 
   private:

@@ -7,7 +7,7 @@
 #include <array>
 #include <cstddef>
 
-#include "allfold/engine/detail/leave_behind.hpp"
+#include "allfold/engine/detail/leak.hpp"
 #include "allfold/engine/operands.hpp"
 #include "allfold/engine/scratch.hpp"
 #include "allfold/schedule/step.hpp"
@@ -32,9 +32,9 @@ class window_memory {
         if (is_whole_) whole_ = rows_of(all, *all.memory.blocks, 0);
         if (all.memory.stage_input) stage(all);
     }
-    void leave_behind() noexcept {
-        detail::leave_behind(scratch_);
-        detail::leave_behind(staged_);
+    void leak() noexcept {
+        detail::leak(scratch_);
+        detail::leak(staged_);
     }
 
     /// The rows of a block in this window.

@@ -28,7 +28,7 @@ template <communicator Comm>
         throw error(errc::peer_failed, detail::text({"abort: called by rank ", comm.rank(), " of ", comm.size(), ": ",
                                                      std::string(reason).c_str()}));
     } catch (...) {
-        detail::give_up(comm);
+        detail::abort_communicator(comm);
         throw;
     }
 }

@@ -70,12 +70,12 @@ struct exchange_verb {
     template <class Comm, class X, class Y, class Make, class... Options>
     [[nodiscard]] static status run(Comm& comm, X& x, Y& y, Make make, const Options&... options) {
         if constexpr (has_short_messages<Comm>) {
-            const message_options said(options...);
+            const message_options parsed(options...);
             const message_data place = message_data_of<Comm::shares_memory>(y);
-            if (!has_gaps(x) && !has_gaps(y) && is_sound_receive(comm, place, said) &&
-                send_shortly(comm, message_data_of<Comm::shares_memory>(x), said)) {
+            if (!has_gaps(x) && !has_gaps(y) && is_valid_receive(comm, place, parsed) &&
+                try_short_send(comm, message_data_of<Comm::shares_memory>(x), parsed)) {
                 status found;
-                if (receive_shortly(comm, place, said, found)) return found;
+                if (try_short_receive(comm, place, parsed, found)) return found;
                 return run_message(comm, [&] {
                     message_request asked("exchange", options...);
                     add_receiving(comm, place, asked);

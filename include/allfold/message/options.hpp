@@ -58,9 +58,9 @@ struct tag {
 
 /// In an exchange: the tag of the receive, if it differs from that of the send, or `any`.
 struct receive_tag {
-    constexpr explicit receive_tag(int t) noexcept : under(t) {}
-    constexpr explicit receive_tag(detail::any_of (*any)()) noexcept : under(any) {}
-    tag under;
+    constexpr explicit receive_tag(int t) noexcept : value(t) {}
+    constexpr explicit receive_tag(detail::any_of (*any)()) noexcept : value(any) {}
+    tag value;
 };
 
 /// When a send is done.
@@ -102,7 +102,7 @@ struct message_options {
     std::optional<tag> other_label;  // that of an exchange's receive
     mode how = mode::standard;
     std::optional<allfold::deadline> limit;
-    status* told = nullptr;
+    status* status_out = nullptr;
 
     template <class... Options>
     constexpr explicit message_options(const Options&... options) {
@@ -112,13 +112,13 @@ struct message_options {
     [[nodiscard]] constexpr const tag& received_label() const noexcept { return other_label ? *other_label : label; }
 
   private:
-    constexpr void take(const to& said) { destination = said; }
-    constexpr void take(const from& said) { source = said; }
-    constexpr void take(const tag& said) { label = said; }
-    constexpr void take(const receive_tag& said) { other_label = said.under; }
-    constexpr void take(mode said) { how = said; }
-    constexpr void take(const deadline& said) { limit = said; }
-    constexpr void take(const status_in& said) { told = said.where; }
+    constexpr void take(const to& given) { destination = given; }
+    constexpr void take(const from& given) { source = given; }
+    constexpr void take(const tag& given) { label = given; }
+    constexpr void take(const receive_tag& given) { other_label = given.value; }
+    constexpr void take(mode given) { how = given; }
+    constexpr void take(const deadline& given) { limit = given; }
+    constexpr void take(const status_in& given) { status_out = given.where; }
 };
 
 /// Checks the options; if they do not fit, one line from the compiler says what to write.
@@ -138,11 +138,11 @@ template <bool Sends, bool Receives, class... Options>
         count(std::same_as<Options, mode>...) <= 1 && count(std::same_as<Options, deadline>...) <= 1 &&
         count(std::same_as<Options, status_in>...) <= 1;
     static_assert(once, "allfold: two options of the same kind in one call: pass one tag, one mode, one deadline");
-    constexpr bool is_told = Sends || !(std::same_as<Options, mode> || ...);
-    static_assert(is_told, "allfold: a mode applies to sends only");
+    constexpr bool takes_mode = Sends || !(std::same_as<Options, mode> || ...);
+    static_assert(takes_mode, "allfold: a mode applies to sends only");
     constexpr bool is_of_both = (Sends && Receives) || !(std::same_as<Options, receive_tag> || ...);
     static_assert(is_of_both, "allfold: receive_tag{} is for exchanges only: a send or a receive takes tag{}");
-    return known && once && is_told && is_of_both;
+    return known && once && takes_mode && is_of_both;
 }
 
 }  // namespace detail

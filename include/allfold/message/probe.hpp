@@ -61,7 +61,7 @@ class message {
     struct place {
         detail::message_data memory;
         detail::place_with_gaps gaps;
-        status* told;
+        status* status_out;
     };
     using making = std::unique_ptr<detail::pending> (*)(void*, place&&, std::unique_ptr<detail::held_message>&);
 
@@ -81,7 +81,7 @@ class message {
         detail::require_data(through, "receive", where.memory);  // if this throws, the message can still be received
         auto made = std::make_unique<detail::message_task<Comm>>(through, [&] {
             detail::message_request asked("receive");
-            asked.said.told = where.told;
+            asked.parsed.status_out = where.status_out;
             asked.in.emplace(held->source, held->head.tag, where.memory);
             if (!where.gaps.runs.empty() || where.gaps.rows) asked.receive_into(std::move(where.gaps));
             asked.given = std::move(held);
@@ -99,14 +99,14 @@ class message {
         void operator()() { start().wait(); }
     };
     template <class Y>
-    [[nodiscard]] reception receive(Y& y, status* told) {
+    [[nodiscard]] reception receive(Y& y, status* status_out) {
         if (!held_ || office_.expired())
             throw error(errc::bad_argument,
                         held_ ? "receive: the communicator of this message has ended"
                               : "receive: this message object is empty, or its message has already been received");
         place where{shares_memory_ ? detail::message_data_of<true>(y) : detail::message_data_of<false>(y),
                     {detail::runs_of(y), detail::row_type_of(y)},
-                    told};
+                    status_out};
         return {make_(comm_, std::move(where), held_)};
     }
     void put_back() noexcept {
@@ -122,7 +122,7 @@ class message {
         }
     }
 
-    std::weak_ptr<background::keepsake> office_;
+    std::weak_ptr<background::resource> office_;
     std::unique_ptr<detail::held_message> held_;
     status about_;
     void* comm_ = nullptr;
@@ -167,7 +167,7 @@ struct try_probe_verb {
             task_hooks<carrier<Comm>>::look(comm, [&] {
                 background::progress_all();  // a rank that only looks must also make progress on what it looks for
                 const background::running inside(comm.background());
-                office.turn(port);
+                office.progress(port);
             });
             if (r.source == null_rank) return message();
             std::unique_ptr<held_message> held = office.take_held(r);

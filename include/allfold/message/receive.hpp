@@ -25,7 +25,7 @@ struct receive_verb {
     status operator()(Comm& comm, Y&& y, const Options&... options) const {
         if constexpr (fits<Comm, false, Y, Options...>()) {
             status found;
-            if (comes_shortly(comm, y, found, options...)) return found;
+            if (try_short(comm, y, found, options...)) return found;
             return ask([&](const auto& make) { return run_message(comm, make); }, comm, y, options...);
         }
     }
@@ -34,14 +34,14 @@ struct receive_verb {
         if constexpr (fits<Comm, true, Y, Options...>()) {
             if constexpr (has_short_messages<Comm>) {
                 const message_data place = message_data_of<Comm::shares_memory>(y);
-                const message_options said(options...);
-                if (status found; !has_gaps(y) && is_plain_receive(comm, place, said)) {
-                    post_office* const office = office_at_hand(comm);
-                    if (office != nullptr && receive_next(comm, *office, place, said, false, found))
-                        return operation(ended_at_once{});
-                    if (office != nullptr && !said.limit)
-                        if (auto note =
-                                note_receive(comm, *office, place, said.source->rank, said.received_label(), said.told))
+                const message_options parsed(options...);
+                if (status found; !has_gaps(y) && is_plain_receive(comm, place, parsed)) {
+                    post_office* const office = existing_office(comm);
+                    if (office != nullptr && receive_next(comm, *office, place, parsed, false, found))
+                        return operation(already_done{});
+                    if (office != nullptr && !parsed.limit)
+                        if (auto note = note_receive(comm, *office, place, parsed.source->rank, parsed.received_label(),
+                                                     parsed.status_out))
                             return operation(std::move(note));
                 }
             }
@@ -75,12 +75,11 @@ struct receive_verb {
                require_message_data<Comm::shares_memory, true, Returns, Y>();
     }
     template <class Comm, class Y, class... Options>
-    [[nodiscard, gnu::always_inline]] static bool comes_shortly([[maybe_unused]] Comm& comm, [[maybe_unused]] Y& y,
-                                                                [[maybe_unused]] status& found,
-                                                                const Options&... options) {
+    [[nodiscard, gnu::always_inline]] static bool try_short([[maybe_unused]] Comm& comm, [[maybe_unused]] Y& y,
+                                                            [[maybe_unused]] status& found, const Options&... options) {
         if constexpr (has_short_messages<Comm>)
             return !has_gaps(y) &&
-                   receive_shortly(comm, message_data_of<Comm::shares_memory>(y), message_options(options...), found);
+                   try_short_receive(comm, message_data_of<Comm::shares_memory>(y), message_options(options...), found);
         return false;
     }
     /// Calls use(make), where make() returns the request.
@@ -92,10 +91,10 @@ struct receive_verb {
     }
     template <class Comm, class Y, class... Options>
     [[nodiscard, gnu::always_inline]] static receive_request request(Comm& comm, Y& y, const Options&... options) {
-        const message_options said(options...);
+        const message_options parsed(options...);
         const message_data place = message_data_of<Comm::shares_memory>(y);
-        require_receive(comm, "receive", place, said);
-        return {"receive", said, place};
+        require_receive(comm, "receive", place, parsed);
+        return {"receive", parsed, place};
     }
     template <class Comm, class Y, class... Options>
     [[nodiscard]] static message_request with_gaps(Comm& comm, Y& y, const Options&... options) {

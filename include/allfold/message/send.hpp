@@ -24,15 +24,15 @@ struct send_verb {
     template <communicator Comm, class X, class... Options>
     void operator()(Comm& comm, X&& x, const Options&... options) const {
         if constexpr (fits<Comm, false, X, Options...>()) {
-            if (goes_shortly(comm, x, options...)) return;
+            if (try_short(comm, x, options...)) return;
             run_message(comm, [&] { return request(comm, x, options...); });
         }
     }
     template <communicator Comm, class X, class... Options>
     [[nodiscard]] operation start(Comm& comm, X&& x, const Options&... options) const {
         if constexpr (fits<Comm, true, X, Options...>()) {
-            if (goes_shortly(comm, x, options...) || goes_in_turn(comm, x, options...))
-                return operation(ended_at_once{});
+            if (try_short(comm, x, options...) || try_short_after_progress(comm, x, options...))
+                return operation(already_done{});
             return start_message(comm, [&] { return request(comm, x, options...); });
         }
     }
@@ -49,21 +49,22 @@ struct send_verb {
                require_message_data<Comm::shares_memory, false, Returns, X>();
     }
     template <class Comm, class X, class... Options>
-    [[nodiscard, gnu::always_inline]] static bool goes_shortly([[maybe_unused]] Comm& comm, [[maybe_unused]] X& x,
-                                                               const Options&... options) {
+    [[nodiscard, gnu::always_inline]] static bool try_short([[maybe_unused]] Comm& comm, [[maybe_unused]] X& x,
+                                                            const Options&... options) {
         if constexpr (has_short_messages<Comm>)
             return !has_gaps(x) &&
-                   send_shortly(comm, message_data_of<Comm::shares_memory>(x), message_options(options...));
+                   try_short_send(comm, message_data_of<Comm::shares_memory>(x), message_options(options...));
         return false;
     }
-    /// A separate function, so that its values do not compete for registers with those of the short way.
+    /// A separate function, so that its values do not compete for registers with those of the short path.
     template <class Comm, class X, class... Options>
-    [[nodiscard, gnu::cold, gnu::noinline]] static bool goes_in_turn([[maybe_unused]] Comm& comm, [[maybe_unused]] X& x,
-                                                                     const Options&... options) {
+    [[nodiscard, gnu::cold, gnu::noinline]] static bool try_short_after_progress([[maybe_unused]] Comm& comm,
+                                                                                 [[maybe_unused]] X& x,
+                                                                                 const Options&... options) {
         if constexpr (has_short_messages<Comm> && Comm::shares_memory)
             return !has_gaps(x) &&
-                   take_turns(comm, message_data_of<Comm::shares_memory>(x), message_options(options...)) &&
-                   goes_shortly(comm, x, options...);
+                   progress_with_receiver(comm, message_data_of<Comm::shares_memory>(x), message_options(options...)) &&
+                   try_short(comm, x, options...);
         return false;
     }
     template <class Comm, class X, class... Options>

@@ -21,7 +21,7 @@ namespace allfold {
 /// too. Models `schedule`.
 class any_schedule {
   public:
-    static constexpr std::size_t most_bytes = 64;
+    static constexpr std::size_t max_bytes = 64;
 
     template <schedule S>
         requires(!std::same_as<S, any_schedule>)
@@ -33,7 +33,7 @@ class any_schedule {
           folds_once(allfold::folds_once(s)),
           functions_(&functions_of<S>),
           name_(name) {
-        static_assert(std::is_trivially_copyable_v<S> && sizeof(S) <= most_bytes && alignof(S) <= alignment,
+        static_assert(std::is_trivially_copyable_v<S> && sizeof(S) <= max_bytes && alignof(S) <= alignment,
                       "allfold: a schedule is a small value: at most 64 bytes, trivially copyable");
         ::new (static_cast<void*>(memory_)) S(s);
     }
@@ -125,7 +125,7 @@ class any_schedule {
 
     const functions* functions_;
     const char* name_;
-    alignas(alignment) std::byte memory_[most_bytes];
+    alignas(alignment) std::byte memory_[max_bytes];
 };
 
 }  // namespace allfold

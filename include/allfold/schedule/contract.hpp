@@ -101,9 +101,9 @@ enum class cut_for {
 struct contract {
     const char* name;
     cut_for cut = cut_for::schedule;
-    bool folds = false;   ///< operands are folded, not just moved
-    bool rooted = false;  ///< it depends on `where.root`
-    bool meets = false;   ///< no rank leaves before every rank has entered
+    bool folds = false;         ///< operands are folded, not just moved
+    bool rooted = false;        ///< it depends on `where.root`
+    bool synchronises = false;  ///< no rank leaves before every rank has entered
     content (*input)(const setting& where, int block) = nullptr;
     content (*result)(const setting& where, int block) = nullptr;
 };

@@ -359,7 +359,9 @@ struct two_level {
                                            (own_group() + groups() - round + 1) % groups())
                                : step{};
         }
-        [[nodiscard]] constexpr block_set sent_to(int, int peer) const noexcept { return come_for(peer - leader()); }
+        [[nodiscard]] constexpr block_set sent_to(int, int peer) const noexcept {
+            return incoming_for(peer - leader());
+        }
         [[nodiscard]] constexpr block_set received_from(int, int peer) const noexcept {
             return sent_by(peer - leader());
         }
@@ -368,7 +370,7 @@ struct two_level {
         [[nodiscard]] constexpr block_set sent_by(int member) const noexcept {
             return block_run{member, size(), group(), 1};
         }
-        [[nodiscard]] constexpr block_set come_for(int member) const noexcept {
+        [[nodiscard]] constexpr block_set incoming_for(int member) const noexcept {
             return block_run{member * group(), groups(), group() * group(), group()};
         }
         [[nodiscard]] constexpr block_set blocks_of_group(int number) const noexcept {
@@ -402,7 +404,7 @@ struct two_level {
             if (!is_leader()) return {.from = peers::one(leader()), .receive = block_set::all(size())};
             step s{.local = {.what = local_work::kind::copy,
                              .left = slot::scratch_b,
-                             .blocks = come_for(0),
+                             .blocks = incoming_for(0),
                              .targets = block_set::all(size())}};
             if (group() == 1) return s;
             s.to = detail::others_of_group(*this);
@@ -509,7 +511,7 @@ struct two_level {
             if (group() == 1) return in_groups_of_one()[round];
             const int between = groups() > 1 ? round - 1 : round;
             if (between < 0) return fold_members();
-            if (between == rounds_between(*this)) return put_in_front();
+            if (between == rounds_between(*this)) return prepend_prefix();
             if (is_leader()) return among_leaders(between);
             return between == 0 ? scan_members(*this, fold::in_rank_order, slot::scratch_a) : step{};
         }
@@ -537,7 +539,7 @@ struct two_level {
                 s.local = {local_work::kind::fold, s.mine, slot::scratch_a, slot::scratch_b, block_set::one(0)};
             return s;
         }
-        [[nodiscard]] constexpr step put_in_front() const noexcept {
+        [[nodiscard]] constexpr step prepend_prefix() const noexcept {
             step s = detail::hand_out(*this, block_set::one(0), own_group() == 0 ? slot::input : slot::result);
             if (rank() == 0) s.local = keep_input(block_set::one(0));
             if (is_leader()) return s;
@@ -568,7 +570,7 @@ struct two_level {
         [[nodiscard]] constexpr step without_identity(int round) const noexcept {
             const int between = group() > 1 ? round - 1 : round;
             if (between < 0) return swap_with_leader();
-            if (between == rounds_between(*this)) return is_leader() ? give_prefix() : put_in_front();
+            if (between == rounds_between(*this)) return is_leader() ? give_prefix() : prepend_prefix();
             if (is_leader()) return among_leaders(between);
             return between == 0 ? scan_members(*this, fold::peers_in_rank_order, slot::scratch_b) : step{};
         }
@@ -607,7 +609,7 @@ struct two_level {
             return own_group() == 0 ? step{} : detail::hand_out(*this, block_set::one(0), slot::result);
         }
         /// Prepends the leader's prefix; the first group has nothing to prepend.
-        [[nodiscard]] constexpr step put_in_front() const noexcept {
+        [[nodiscard]] constexpr step prepend_prefix() const noexcept {
             step s;
             const bool second = rank() == leader() + 1;  // its prefix is the leader's operand
             const slot into = own_group() == 0 ? slot::result : slot::scratch_a;

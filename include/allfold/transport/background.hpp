@@ -51,20 +51,20 @@ class background {
             previous = next = this;
         }
         /// As the head of a list: appends `h`.
-        void push_back(hook& h) noexcept { h.stand_before(*this); }
+        void push_back(hook& h) noexcept { h.link_before(*this); }
         /// As the head of a list: visits all nodes, or the first `most`, even if nodes leave or join meanwhile.
         template <class Visit>
         void for_each(Visit visit, std::size_t most = static_cast<std::size_t>(-1)) noexcept {
             hook here;  // stands after the one being visited
             for (hook* each = next; each != this && most-- > 0; each = here.next) {
                 here.leave();
-                here.stand_before(*each->next);
+                here.link_before(*each->next);
                 if (each->owner != nullptr) visit(*each->owner);
             }
         }
 
       private:
-        void stand_before(hook& h) noexcept {
+        void link_before(hook& h) noexcept {
             previous = h.previous;
             next = &h;
             previous->next = h.previous = this;
@@ -85,7 +85,7 @@ class background {
         /// Lets go of everything that peers have lent, for good: the communicator is broken, or this rank aborts.
         virtual void drop() noexcept = 0;
         /// Keeps its memory from being freed: somebody may still access it.
-        virtual void leave_behind() noexcept {}
+        virtual void leak() noexcept {}
         /// Its communicator is about to end, and must not be used any more.
         virtual void orphan() noexcept {}
         /// Checks whether it waits in vain. Called now and then, for one operation of each communicator.
@@ -142,23 +142,23 @@ class background {
     }
 
     /// What the engine remembers about this communicator; it ends with the communicator.
-    class keepsake {
+    class resource {
       public:
-        keepsake() = default;
-        keepsake(const keepsake&) = delete;
-        keepsake& operator=(const keepsake&) = delete;
-        virtual ~keepsake() = default;
+        resource() = default;
+        resource(const resource&) = delete;
+        resource& operator=(const resource&) = delete;
+        virtual ~resource() = default;
     };
-    std::unique_ptr<keepsake> kept;
+    std::unique_ptr<resource> kept;
     /// What is known about messages between its ranks, once there are any.
-    std::shared_ptr<keepsake> office;
+    std::shared_ptr<resource> office;
 
     /// Whether nothing is in flight.
-    [[nodiscard]] bool empty() const noexcept { return flying_ == 0; }
+    [[nodiscard]] bool empty() const noexcept { return in_flight_count_ == 0; }
     /// Whether it knows of an operation that may still be used, finished or not.
     [[nodiscard]] bool knows_any() const noexcept { return !known_.alone(); }
     /// How many operations are in flight.
-    [[nodiscard]] std::size_t size() const noexcept { return flying_; }
+    [[nodiscard]] std::size_t size() const noexcept { return in_flight_count_; }
     /// Registers `w` to be told when the communicator ends, or the decorator through which `w` uses it.
     void attach(work& w, const void* through = nullptr) noexcept {
         if (w.home_ != nullptr) return;
@@ -169,18 +169,18 @@ class background {
     /// Puts `w` in flight, after all others: older operations make progress first.
     void add(work& w) noexcept {
         attach(w);
-        fleet& mine = fleet::mine();
-        if (pushed_on_by_.load(std::memory_order_relaxed) != &mine) [[unlikely]]
+        progress_set& mine = progress_set::mine();
+        if (progress_set_.load(std::memory_order_relaxed) != &mine) [[unlikely]]
             join(mine);
-        if (w.in_flight_.alone() && flying_++ == 0) mine.count_busy(1);
+        if (w.in_flight_.alone() && in_flight_count_++ == 0) mine.count_busy(1);
         w.in_flight_.leave();
         in_flight_.push_back(w.in_flight_);
         if (w.due_ != clock::time_point::max()) mine.is_timed = true;
     }
     /// To be called first when another thread than before uses the communicator.
     void take_over() noexcept {
-        fleet* const theirs = pushed_on_by_.load(std::memory_order_acquire);
-        if (theirs == nullptr ? empty() : theirs == fleet::of_this_thread) return;
+        progress_set* const theirs = progress_set_.load(std::memory_order_acquire);
+        if (theirs == nullptr ? empty() : theirs == progress_set::of_this_thread) return;
         take_over_from(theirs);
     }
 
@@ -190,13 +190,13 @@ class background {
     /// next time slice. Two ranks, 2^16 operations in all: 2 us per operation on 16 communicators, instead of 300 to
     /// 580; 4 to 7 us on one, instead of 50 to 100.
     void progress() noexcept {
-        const passing here(*this);
-        const bool is_long = flying_ > few && flying_ * busy() > many;
-        if (is_long) push_oldest();
+        const pass_scope here(*this);
+        const bool is_long = in_flight_count_ > pass_batch && in_flight_count_ * busy() > long_pass_work;
+        if (is_long) poll_oldest();
         unsigned visited = 0;
         in_flight_.for_each([&](work& w) {
             w.progress();
-            if (is_long && ++visited % often == 0) {  // or peers would wait for the oldest ones meanwhile
+            if (is_long && ++visited % oldest_interval == 0) {  // or peers would wait for the oldest ones meanwhile
                 progress_oldest_of_all();
                 std::this_thread::yield();  // to a peer that shares this core
             }
@@ -205,13 +205,15 @@ class background {
     /// The same for the oldest ones only, as long as some of them finish: the cost does not grow with the number in
     /// flight. The oldest ones are what holds up the others.
     void progress_oldest() noexcept {
-        const passing here(*this);
-        push_oldest();
+        const pass_scope here(*this);
+        poll_oldest();
     }
     /// How many times in a row, up to 6, a caller has made progress on everything here to find room, in vain. (0 and 12
     /// instead of 6: the same within 5% with 64 to 2^14 operations in flight, if no rank is late.)
-    [[nodiscard]] unsigned vain_attempts() const noexcept { return vain_; }
-    void note_attempt(bool was_in_vain) noexcept { vain_ = was_in_vain ? vain_ + (vain_ < 6 ? 1 : 0) : 0; }
+    [[nodiscard]] unsigned failed_attempts() const noexcept { return failed_attempts_; }
+    void record_attempt(bool has_failed) noexcept {
+        failed_attempts_ = has_failed ? failed_attempts_ + (failed_attempts_ < 6 ? 1 : 0) : 0;
+    }
     /// The number of the current pass along the list, from 1; 0 outside of any.
     [[nodiscard]] std::uint64_t pass() const noexcept { return pass_; }
     void drop() noexcept {
@@ -221,8 +223,8 @@ class background {
     /// Records what its rank waits for without having it in flight: only that wait makes progress on it, along with
     /// other work. If that work aborts, `w` must drop its loans as well.
     void note_wait(work& w) noexcept { waited_for_.push_back(w.in_flight_); }
-    void leave_behind() noexcept {
-        in_flight_.for_each([](work& w) { w.leave_behind(); });
+    void leak() noexcept {
+        in_flight_.for_each([](work& w) { w.leak(); });
     }
     /// To be called by the communicator first of all in its destructor, and by a decorator with itself as `through`:
     /// operations that outlive it must not use it any more.
@@ -233,23 +235,25 @@ class background {
             w.leave_for_good();
             w.orphan();
         });
-        if (fleet* const mine = pushed_on_by_.load(std::memory_order_relaxed); mine != nullptr && through == nullptr) {
+        if (progress_set* const mine = progress_set_.load(std::memory_order_relaxed);
+            mine != nullptr && through == nullptr) {
             const auto lock = mine->lock();
-            mine->strike(*this);
+            mine->remove(*this);
         }
     }
 
     /// Whether this thread has anything in flight, on any communicator.
     [[nodiscard]] static bool in_flight() noexcept {
-        return fleet::of_this_thread != nullptr && fleet::of_this_thread->busy() != 0;
+        return progress_set::of_this_thread != nullptr && progress_set::of_this_thread->busy() != 0;
     }
     /// How many communicators have something in flight on this thread.
     [[nodiscard]] static std::size_t busy() noexcept {
-        return fleet::of_this_thread == nullptr ? 0 : static_cast<std::size_t>(fleet::of_this_thread->busy());
+        return progress_set::of_this_thread == nullptr ? 0
+                                                       : static_cast<std::size_t>(progress_set::of_this_thread->busy());
     }
     /// Whether this thread has anything in flight on communicators other than this one.
     [[nodiscard]] bool in_flight_elsewhere() const noexcept {
-        return in_flight() && fleet::of_this_thread->busy() > (empty() ? 0 : 1);
+        return in_flight() && progress_set::of_this_thread->busy() > (empty() ? 0 : 1);
     }
     /// Makes progress on everything that this thread has in flight.
     static void progress_all() noexcept {
@@ -264,7 +268,7 @@ class background {
     /// The earliest deadline of the operations in flight on this thread, of those that have not passed yet.
     [[nodiscard]] static clock::time_point next_due() noexcept {
         clock::time_point first = clock::time_point::max(), now{};
-        if (!in_flight() || !fleet::of_this_thread->is_timed) return first;
+        if (!in_flight() || !progress_set::of_this_thread->is_timed) return first;
         for_each_of_this_thread([&](background& each) {
             each.in_flight_.for_each([&](work& w) {
                 if (w.due() >= first) return;
@@ -292,11 +296,11 @@ class background {
         return runs_;
     }
 
-    class of_one_rank;
+    class rank_context;
 
   private:
     /// A spin lock that is hardly ever contended, at half the cost of a mutex: every poll takes it.
-    class turnstile {
+    class spin_lock {
       public:
         void lock() noexcept {
             while (taken_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
@@ -309,14 +313,14 @@ class background {
 
     /// The communicators on which one thread makes progress. Those with nothing left in flight stay until the next
     /// traversal: an operation is often followed by another.
-    class fleet : public detail::per_thread<fleet> {
+    class progress_set : public detail::per_thread<progress_set> {
       public:
-        bool is_timed = false;  // some operation may have a deadline; for its own thread, like pushes_on_
+        bool is_timed = false;  // some operation may have a deadline; for its own thread, like is_traversing_
 
         /// Protects against a thread that takes a communicator over. Does nothing within `for_each`, which has locked
         /// already.
-        [[nodiscard]] std::unique_lock<turnstile> lock() noexcept {
-            return pushes_on_ ? std::unique_lock<turnstile>() : std::unique_lock(turnstile_);
+        [[nodiscard]] std::unique_lock<spin_lock> lock() noexcept {
+            return is_traversing_ ? std::unique_lock<spin_lock>() : std::unique_lock(spin_lock_);
         }
         /// How many have something in flight.
         [[nodiscard]] int busy() const noexcept { return busy_ - taken_.load(std::memory_order_relaxed); }
@@ -324,51 +328,51 @@ class background {
             busy_ += more;
             if (more < 0 && busy() == 0) is_timed = false;
         }
-        void enlist(background& b) noexcept {
-            if (b.pushed_on_by_.load(std::memory_order_relaxed) == this) return;
+        void add(background& b) noexcept {
+            if (b.progress_set_.load(std::memory_order_relaxed) == this) return;
             members_.push_back(b.member_);
             if (!b.empty()) count_busy(1);
-            b.pushed_on_by_.store(this, std::memory_order_release);
+            b.progress_set_.store(this, std::memory_order_release);
         }
-        void strike(background& b) noexcept {
+        void remove(background& b) noexcept {
             if (!b.empty()) count_busy(-1);
-            dismiss(b);
+            unlink(b);
         }
         /// Its thread ends.
         void retire() noexcept {
             const auto held = lock();
-            members_.for_each([this](background& b) { strike(b); });
+            members_.for_each([this](background& b) { remove(b); });
         }
         /// Called by another thread, which takes `b` over.
         void hand_over(background& b) noexcept {
-            const std::lock_guard lock(turnstile_);
-            if (b.pushed_on_by_.load(std::memory_order_relaxed) != this) return;
+            const std::lock_guard lock(spin_lock_);
+            if (b.progress_set_.load(std::memory_order_relaxed) != this) return;
             if (!b.empty()) taken_.fetch_add(1, std::memory_order_relaxed);
-            dismiss(b);
+            unlink(b);
         }
         /// Visits the communicators that have something in flight, and dismisses the others; but not within another
         /// traversal, which may be at one that has become empty.
         template <class Visit>
         void for_each(Visit visit) noexcept {
             const auto held = lock();
-            const bool is_inside = std::exchange(pushes_on_, true);
+            const bool is_inside = std::exchange(is_traversing_, true);
             members_.for_each([&](background& b) {
                 if (!b.empty())
                     visit(b);
                 else if (!is_inside)
-                    dismiss(b);
+                    unlink(b);
             });
-            pushes_on_ = is_inside;
+            is_traversing_ = is_inside;
         }
 
       private:
-        static void dismiss(background& b) noexcept {
+        static void unlink(background& b) noexcept {
             b.member_.leave();
-            b.pushed_on_by_.store(nullptr, std::memory_order_release);
+            b.progress_set_.store(nullptr, std::memory_order_release);
         }
 
-        turnstile turnstile_;
-        bool pushes_on_ = false;  // like busy_, used by its own thread only
+        spin_lock spin_lock_;
+        bool is_traversing_ = false;  // like busy_, used by its own thread only
         int busy_ = 0;
         std::atomic<int> taken_{0};  // how many of those other threads have taken over
         hook<background> members_;
@@ -376,21 +380,21 @@ class background {
 
     template <class Visit>
     static void for_each_of_this_thread(Visit visit) noexcept {
-        if (in_flight()) fleet::of_this_thread->for_each(visit);
+        if (in_flight()) progress_set::of_this_thread->for_each(visit);
     }
 
-    [[gnu::cold]] void take_over_from(fleet* theirs) noexcept {
+    [[gnu::cold]] void take_over_from(progress_set* theirs) noexcept {
         if (theirs != nullptr) theirs->hand_over(*this);
         if (empty()) return;
-        fleet& mine = fleet::mine();
+        progress_set& mine = progress_set::mine();
         const auto lock = mine.lock();
-        mine.enlist(*this);
+        mine.add(*this);
         mine.is_timed = true;  // possibly
     }
-    [[gnu::cold]] void join(fleet& mine) noexcept {
+    [[gnu::cold]] void join(progress_set& mine) noexcept {
         take_over();
         const auto lock = mine.lock();
-        mine.enlist(*this);
+        mine.add(*this);
     }
     void look_around() noexcept {
         bool is_first = true;
@@ -402,16 +406,16 @@ class background {
         take_over();
         if (w.in_flight_.alone()) return;
         w.in_flight_.leave();
-        if (--flying_ == 0) fleet::mine().count_busy(-1);
+        if (--in_flight_count_ == 0) progress_set::mine().count_busy(-1);
     }
 
     /// Numbers a pass. Passes nest: an operator may wait, and thereby make progress on other operations.
-    class passing {
+    class pass_scope {
       public:
-        explicit passing(background& of) noexcept : of_(of), outer_(std::exchange(of.pass_, ++of.passes_)) {}
-        passing(const passing&) = delete;
-        passing& operator=(const passing&) = delete;
-        ~passing() { of_.pass_ = outer_; }
+        explicit pass_scope(background& of) noexcept : of_(of), outer_(std::exchange(of.pass_, ++of.passes_)) {}
+        pass_scope(const pass_scope&) = delete;
+        pass_scope& operator=(const pass_scope&) = delete;
+        ~pass_scope() { of_.pass_ = outer_; }
 
       private:
         background& of_;
@@ -419,32 +423,33 @@ class background {
     };
     static void progress_oldest_of_all() noexcept {
         if (in_flight())
-            fleet::of_this_thread->for_each([](background& each) {
-                each.pass_ != 0 ? each.push_oldest() : each.progress_oldest();  // within a pass, continue it
+            progress_set::of_this_thread->for_each([](background& each) {
+                each.pass_ != 0 ? each.poll_oldest() : each.progress_oldest();  // within a pass, continue it
             });
     }
-    void push_oldest() noexcept {
-        constexpr int most_turns = 64;
+    void poll_oldest() noexcept {
+        constexpr int max_turns = 64;
         unsigned before = 0;
-        for (int turn = 0; turn < most_turns && flying_ != before; ++turn) {
-            before = flying_;
-            in_flight_.for_each([](work& w) { w.progress(); }, few);
+        for (int turn = 0; turn < max_turns && in_flight_count_ != before; ++turn) {
+            before = in_flight_count_;
+            in_flight_.for_each([](work& w) { w.progress(); }, pass_batch);
         }
     }
 
     /// Xeon (Sapphire Rapids), two ranks on two cores, operations of 8 bytes: 185 ns each with 64 in flight, 205 with
-    /// 1024, 750 with 2^14. With 8 or 128 for `few`, 64 for `often`, or 8 for `most_turns`: the same within 5% up to
-    /// 1024, and within the scatter (1.3x) at 2^14. Without turning to the oldest ones, 2^14 take up to 5.7 us each.
-    static constexpr unsigned few = 32, often = 256, many = 2048;
+    /// 1024, 750 with 2^14. With 8 or 128 for `pass_batch`, 64 for `oldest_interval`, or 8 for `max_turns`: the same
+    /// within 5% up to 1024, and within the scatter (1.3x) at 2^14. Without turning to the oldest ones, 2^14 take up
+    /// to 5.7 us each.
+    static constexpr unsigned pass_batch = 32, oldest_interval = 256, long_pass_work = 2048;
 
     std::uint64_t pass_ = 0, passes_ = 0;
     hook<work> in_flight_;
-    unsigned flying_ = 0;  // how many operations that is
+    unsigned in_flight_count_ = 0;  // how many operations that is
     hook<work> waited_for_;
-    unsigned vain_ = 0;
+    unsigned failed_attempts_ = 0;
     hook<work> known_;
     hook<background> member_{this};
-    std::atomic<fleet*> pushed_on_by_{nullptr};
+    std::atomic<progress_set*> progress_set_{nullptr};
     bool runs_ = false;
     std::uint32_t history_ = 0;
     std::uint64_t calls_ = 0;
@@ -453,18 +458,18 @@ class background {
 
 /// What one of several ranks that take turns on this thread has in flight: none of them makes progress on another's.
 /// Swapped at each turn.
-class background::of_one_rank {
+class background::rank_context {
   public:
-    of_one_rank() = default;
-    of_one_rank(const of_one_rank&) = delete;
-    of_one_rank& operator=(const of_one_rank&) = delete;
-    ~of_one_rank() { own_->retire(); }
+    rank_context() = default;
+    rank_context(const rank_context&) = delete;
+    rank_context& operator=(const rank_context&) = delete;
+    ~rank_context() { own_->retire(); }
     /// Called when its turn begins, and when it ends.
-    void change_places() noexcept { std::swap(aside_, fleet::of_this_thread); }
+    void swap() noexcept { std::swap(aside_, progress_set::of_this_thread); }
 
   private:
-    std::unique_ptr<fleet> own_ = std::make_unique<fleet>();
-    fleet* aside_ = own_.get();
+    std::unique_ptr<progress_set> own_ = std::make_unique<progress_set>();
+    progress_set* aside_ = own_.get();
 };
 
 }  // namespace allfold

@@ -56,7 +56,7 @@ inline constexpr std::size_t longest_name = 160;
 enum class law_known : std::uint16_t { by_type, holds, fails };
 
 /// The numbers that must be the same on all ranks of a collective.
-struct call_figures {
+struct call_parameters {
     std::uint64_t elements = 0;        ///< of the whole operand
     std::uint64_t row_bytes = 0;       ///< of one element, or of one row across several tensors
     std::uint64_t window_rows = 0;     ///< of each block, in one window
@@ -71,19 +71,19 @@ struct call_figures {
     std::uint16_t alignment = 0;  ///< of rows, if their types do not determine it
     law_known commutative = law_known::by_type;
 
-    friend constexpr bool operator==(const call_figures&, const call_figures&) = default;
+    friend constexpr bool operator==(const call_parameters&, const call_parameters&) = default;
 };
 
 /// What all ranks of a collective must agree on. Every message carries its hash; the numbers are looked up only if
 /// hashes differ.
-struct signature : call_figures {
+struct signature : call_parameters {
     const char* what = "collective";  ///< its name, with static storage
     const char* element_type = "";
     const char* operator_type = "";
     const char* schedule = "";
     const char* lists = "";  ///< describes lists that may differ; not compared: see engine/list_text.hpp
     /// The longest that a message may be, if all ranks know this and it may be copied; not compared.
-    std::uint64_t most_bytes = unknown_length;
+    std::uint64_t max_bytes = unknown_length;
     static constexpr std::uint64_t unknown_length = ~std::uint64_t{0};
 
     /// Never 0.
@@ -191,13 +191,13 @@ template <class Sink>
 }
 
 /// A sink that processes a message before passing it on, for transports built on top of others.
-template <class Sink, class Handing>
-class handing_on {
+template <class Sink, class Handler>
+class forwarding_sink {
   public:
-    handing_on(Sink& sink, Handing handing) : sink_(sink), handing_(std::move(handing)) {}
+    forwarding_sink(Sink& sink, Handler handler) : sink_(sink), handler_(std::move(handler)) {}
     template <class A>
     void operator()(A&& message) const {
-        handing_(std::forward<A>(message));
+        handler_(std::forward<A>(message));
     }
     [[nodiscard]] std::byte* destination(std::uint32_t signature, std::size_t bytes) const {
         return destination_for(sink_, signature, bytes);
@@ -206,7 +206,7 @@ class handing_on {
 
   private:
     Sink& sink_;
-    Handing handing_;
+    Handler handler_;
 };
 
 namespace detail {
@@ -295,7 +295,7 @@ struct transport_defaults {
     ///   rank, which should have this many bytes, belongs to this lane, and where it lies until `take_in_place(from)`.
     ///   It, too, may fail spuriously;
     /// - `use_in_place(from, lane, signature, bytes, use)` does both, for a message that is as expected.
-    static constexpr bool has_short_way = false;
+    static constexpr bool has_short_path = false;
     /// Such a transport may post what a rank has for all others in one go. `post_to_all(lane, message)` does for all of
     /// them what `try_post` does for one, given a message that is copied if it may be and that is the first one this
     /// rank posts on its lane; or it does nothing and returns false. `post_to_each(lane, signature, messages, write)`
@@ -336,17 +336,17 @@ struct transport_defaults {
 
 /// The additional members of a transport with `has_notices`.
 template <class C>
-concept posting_notices = requires(C& comm, const C& view, const peers& to, lane on, const outgoing& message,
-                                   std::span<const std::size_t> ends) {
+concept notice_communicator = requires(C& comm, const C& view, const peers& to, lane on, const outgoing& message,
+                                       std::span<const std::size_t> ends) {
     { view.posts_notices(1) } -> std::same_as<bool>;
     { comm.try_post_notice(to, on, message, ends) } -> std::same_as<bool>;
     { view.slowest_reader() } -> std::same_as<int>;
 };
 
-/// The additional members of a transport with `has_short_way`.
+/// The additional members of a transport with `has_short_path`.
 template <class C>
-concept going_short = requires(C& comm, const C& view, const signature& what, std::uint32_t hash, lane on,
-                               const outgoing& message, message_in_place& here) {
+concept short_path_communicator = requires(C& comm, const C& view, const signature& what, std::uint32_t hash, lane on,
+                                           const outgoing& message, message_in_place& here) {
     { comm.open_again(what, hash) } -> std::same_as<lane>;
     comm.reopen(on, what);
     comm.announce_again(on, what, hash);
@@ -398,8 +398,8 @@ concept communicator =
         comm.abandon();
         { comm.background() } -> std::same_as<background&>;
         requires arrival<typename C::arrival_type>;
-        requires !C::has_notices || posting_notices<C>;
-        requires !C::has_short_way || going_short<C>;
+        requires !C::has_notices || notice_communicator<C>;
+        requires !C::has_short_path || short_path_communicator<C>;
         { C::has_groups } -> std::convertible_to<bool>;
         { C::sleeps } -> std::convertible_to<bool>;
         { C::has_notices } -> std::convertible_to<bool>;

@@ -28,7 +28,7 @@ class forwarding {
     static constexpr bool has_groups = Comm::has_groups;
     static constexpr bool sleeps = Comm::sleeps;
     static constexpr bool has_notices = Comm::has_notices;
-    static constexpr bool has_short_way = false;  // a decorator must see every message
+    static constexpr bool has_short_path = false;  // a decorator must see every message
     static constexpr bool has_native = Comm::has_native;
     using arrival_type = typename Comm::arrival_type;
     using native_function = void (*)(forwarding&, const native_operands&);

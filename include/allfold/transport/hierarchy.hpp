@@ -100,7 +100,7 @@ class hierarchical_communicator : public transport_defaults {
                 sink(arrival_type(from_inside{std::move(message)}));
             });
         return leader(from).try_receive(process_of(from), on + between_,
-                                        handing_on(sink, [&](typename Across::arrival_type&& message) {
+                                        forwarding_sink(sink, [&](typename Across::arrival_type&& message) {
                                             sink(arrival_type(from_across{std::move(message)}));
                                         }));
     }
@@ -111,7 +111,7 @@ class hierarchical_communicator : public transport_defaults {
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
     void abandon() noexcept {
-        relay_->fail(detail::cause_at_hand(), rank());
+        relay_->fail(detail::current_cause(), rank());
         inside_.abandon();
         if (across_) across_->abandon();
     }
@@ -153,7 +153,7 @@ class hierarchical_communicator : public transport_defaults {
         if (messages_)
             messages_ = {};
         else
-            relay_->stay_silent(rank());
+            relay_->note_silent(rank());
     }
 
   private:
@@ -198,8 +198,8 @@ class hierarchical_communicator : public transport_defaults {
 
     void progress_across() {
         across_->progress();
-        constexpr unsigned now_and_then = 64;
-        if (relay_->has_outgoing() || ++turns_ % now_and_then == 0) relay_->moves->push_on();
+        constexpr unsigned check_interval = 64;
+        if (relay_->has_outgoing() || ++turns_ % check_interval == 0) relay_->moves->progress_now();
         if (relay_->has_failed()) [[unlikely]]
             throw error(relay_->failure().code, detail::text({"hierarchy: aborted on rank ", rank(), " of ", size(),
                                                               ": ", relay_->failure().why.c_str()}));
@@ -275,9 +275,9 @@ void hierarchical_communicator<Across>::wait(Work& work,
     work_inside<Work> inside{*this, work};
     if (!across_) return inside_.wait(inside, deadline);
     work_across<Work> outside{*this, work};
-    constexpr unsigned now_and_then = 64, spins = 256;
+    constexpr unsigned check_interval = 64, spins = 256;
     for (unsigned turn = 1; !work.poll(); ++turn) {  // never sleeps: no message from another process would wake it
-        if (turn % now_and_then == 0) {
+        if (turn % check_interval == 0) {
             if (inside_.look_around(inside, deadline) || across_->look_around(outside, std::nullopt)) return;
             require_presence(work.blocked_on());
         }
@@ -290,7 +290,7 @@ void hierarchical_communicator<Across>::wait(Work& work,
 template <communicator Across>
 void hierarchical_communicator<Across>::require_presence(const waiting& where) {
     constexpr std::chrono::milliseconds patience{100};
-    if (where.peer < 0 || is_inside(where.peer) || !relay_->is_through(process_of(where.peer))) {
+    if (where.peer < 0 || is_inside(where.peer) || !relay_->is_finished(process_of(where.peer))) {
         absence_ = {};
         return;
     }

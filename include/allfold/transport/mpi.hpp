@@ -123,10 +123,10 @@ class communicator : public transport_defaults {
     // .88x the time of the engine's general path over Open MPI 4.1, .87x to .92x over MPICH 4.0. Posting the receive
     // before the send is slower over Open MPI (by 15 to 20 ns of 140); MPI_Send and persistent receives are no faster.
 
-    static constexpr bool has_short_way = true;
+    static constexpr bool has_short_path = true;
     lane open_again(const signature& what, std::uint32_t hash) {
         latest_call_ = what.what;
-        attend_now_and_then();  // a rank that only sends never waits
+        poll_occasionally();  // a rank that only sends never waits
         next_lane_ = allfold::detail::first_of_lanes(next_lane_, 1);
         opened_.add_again(next_lane_, hash, what);
         return next_lane_++;
@@ -151,10 +151,10 @@ class communicator : public transport_defaults {
         return outbox_.send_plain(to, {on, true}, signature, bytes, write, nullptr);
     }
     [[nodiscard]] bool find_in_place(int from, lane on, std::size_t bytes, message_in_place& here, bool waits) {
-        constexpr int short_while = 1000;  // about 50 us
-        const int turns = waits && !oversubscribed_ ? short_while : 1;
+        constexpr int brief_spins = 1000;  // about 50 us
+        const int turns = waits && !oversubscribed_ ? brief_spins : 1;
         return inbox_.await_plain(from, on, bytes, here, turns) &&
-               (allfold::detail::is_of_messages(on) || outbox_.has_let_go());
+               (allfold::detail::is_of_messages(on) || outbox_.has_released());
     }
     void take_in_place(int from) { inbox_.take_plain(from); }
     template <class Use>
@@ -228,9 +228,9 @@ class communicator : public transport_defaults {
     communicator(checked, MPI_Comm base, ownership how, const mpi::tuning& numbers, const machine& node);
     communicator(std::shared_ptr<detail::carrier> by, const rank_list& members, std::uint32_t number,
                  const mpi::tuning& numbers);
-    void attend_now_and_then() {
-        constexpr unsigned now_and_then = 256;
-        if (++polls_ % now_and_then == 0) control_.attend();
+    void poll_occasionally() {
+        constexpr unsigned check_interval = 256;
+        if (++polls_ % check_interval == 0) control_.poll();
         control_.throw_if_failed(latest_call_);
     }
     void require_progress(const waiting& where, clock::time_point now);
@@ -249,12 +249,12 @@ class communicator : public transport_defaults {
     unsigned polls_ = 0;
     allfold::detail::opened_lanes opened_;
     allfold::detail::known_signatures known_;
-    allfold::detail::bounce_pool pool_{allfold::detail::most_overhead + tuning_.eager_bytes};
+    allfold::detail::bounce_pool pool_{allfold::detail::max_overhead + tuning_.eager_bytes};
     detail::outbox outbox_{job_, pool_, tuning_};
     mutable detail::inbox inbox_{job_, pool_, known_, tuning_};
     detail::control control_{job_, outbox_, known_, carrier_.get()};
     detail::shutdown shutdown_{job_, inbox_, outbox_, control_, tuning_, opened_, carrier_ != nullptr};
-    detail::vigil vigil_;
+    detail::stall_timer stall_timer_;
     allfold::background background_;
 };
 
@@ -278,7 +278,7 @@ inline team<communicator> communicator::form_team(const rank_list& members) {
     if (waits_to_form()) {
         std::erase_if(carriers_, [](const auto& full) { return full->try_end([] { return false; }); });
         carriers_.push_back(std::make_shared<detail::carrier>(job_, carrier_ != nullptr, tuning_));
-        control_.attend_also(carriers_);
+        control_.poll_also(carriers_);
     }
     const std::shared_ptr<detail::carrier>& by = carriers_.back();
     const bool is_member = members.contains(rank());
@@ -292,18 +292,18 @@ inline team<communicator> communicator::form_team(const rank_list& members) {
 inline void communicator::progress() {
     control_.throw_if_failed(latest_call_);
     outbox_.collect_loans();
-    attend_now_and_then();
+    poll_occasionally();
 }
 
 template <pending_work Work>
 void communicator::wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
-    constexpr unsigned now_and_then = 64;
-    vigil_.begin();
+    constexpr unsigned check_interval = 64;
+    stall_timer_.begin();
     for (unsigned turn = 1; !work.poll(); ++turn) {
-        if (turn % now_and_then == 0 && look_around(work, deadline)) break;
+        if (turn % check_interval == 0 && look_around(work, deadline)) break;
         if (oversubscribed_ || turn > tuning_.spins) std::this_thread::yield();
     }
-    outbox_.see_copies_off(oversubscribed_);
+    outbox_.flush_copies(oversubscribed_);
 }
 
 template <pending_work Work>
@@ -318,12 +318,12 @@ bool communicator::look_around(Work& work, std::optional<std::chrono::steady_clo
 
 /// Throws if waiting is in vain, and notifies the ranks that this one has been waiting for too long.
 [[gnu::noinline]] inline void communicator::require_progress(const waiting& where, clock::time_point now) {
-    control_.attend();
+    control_.poll();
     control_.throw_if_failed(where.what);
-    if (vigil_.is_notice_due(where, now, tuning_.notice)) notify_blocked(where);
+    if (stall_timer_.is_notice_due(where, now, tuning_.notice)) notify_blocked(where);
     // What a rank sent before it left arrives before its control message, but may not have reached the engine yet.
     const auto left = control_.departure_of(where.peer);
-    if (left && now - std::max(*left, vigil_.since()) > tuning_.notice) control_.throw_departed(where);
+    if (left && now - std::max(*left, stall_timer_.since()) > tuning_.notice) control_.throw_departed(where);
 }
 
 /// Notifies the ranks that this one waits for: a peer, or, while its memory is lent, the borrowers.
@@ -336,10 +336,10 @@ inline void communicator::notify_blocked(const waiting& where) {
 
 /// Called from an exception handler, while the exception that is the cause can still be inspected.
 inline void communicator::abandon() noexcept {
-    const allfold::detail::cause cause = allfold::detail::cause_at_hand();
+    const allfold::detail::cause cause = allfold::detail::current_cause();
     try {
         control_.fail(cause.code, cause.why);
-        shutdown_.let_go();
+        shutdown_.wait_for_release();
     } catch (const std::exception&) {  // MPI itself fails: there is nothing left to try
     }
     outbox_.forget_lenders();
@@ -352,25 +352,25 @@ inline void communicator::depart() noexcept {
         for (const auto& each : carriers_) each->close();
         if (std::uncaught_exceptions() > exceptions_ && size() > 1)
             control_.fail(errc::peer_failed, "it exited with an exception");
-        clean = clean || (carrier_ != nullptr ? shutdown_.leave_team() : shutdown_.wind_up());
+        clean = clean || (carrier_ != nullptr ? shutdown_.leave_team() : shutdown_.quiesce());
         end_carriers(clean);
         if (carrier_ != nullptr) carrier_->leave(job_, outbox_, inbox_.received(), clean);
     } catch (const std::exception&) {  // MPI itself fails
         clean = false;
     }
     job_.close(clean);
-    if (!clean) shutdown_.leave_behind();
+    if (!clean) shutdown_.leak();
 }
 
 /// Teams may outlive their parent. Nobody then knows when the last one ends, so the carrier's communicator is never
 /// freed.
 inline void communicator::end_carriers(bool clean) {
-    const auto is_in_vain = [this] {
-        control_.attend();
+    const auto is_futile = [this] {
+        control_.poll();
         return control_.has_failed();
     };
     for (const auto& each : carriers_) {
-        if (clean && !is_in_vain() && each->try_end(is_in_vain)) continue;
+        if (clean && !is_futile() && each->try_end(is_futile)) continue;
         each->outlive_parent();
         new std::shared_ptr<detail::carrier>(each);  // MPI may still write to it
     }
@@ -400,7 +400,7 @@ constexpr const char* communicator::native_name(std::string_view collective) noe
     return own != nullptr ? own->native_name : "";
 }
 
-static_assert(outer_communicator<communicator> && forming_teams<communicator>);
+static_assert(outer_communicator<communicator> && team_forming_communicator<communicator>);
 
 /// Whether anyone has initialised MPI, and possibly finalised it since.
 [[nodiscard]] inline bool initialized() noexcept { return detail::is_initialized(); }

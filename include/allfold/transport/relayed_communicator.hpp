@@ -114,7 +114,7 @@ class relayed_communicator : public transport_defaults {
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
     void abandon() noexcept {
-        const detail::cause cause = detail::cause_at_hand();
+        const detail::cause cause = detail::current_cause();
         fail(cause);
         inside_->abandon();
         if (team_ == detail::relay::messages) relay_->fail(cause, ranks_[rank_]);
@@ -204,27 +204,27 @@ class relayed_communicator : public transport_defaults {
         relay_->leave(relay_->process_of(ranks_[to]), detail::relayed_note(head, text));
     }
 
-    static constexpr std::size_t most_unread = 256, told_at_once = 64;
+    static constexpr std::size_t max_unread = 256, lanes_per_acknowledgement = 64;
     /// Limits how far a rank that only sends can run ahead. As in `flow_control.hpp`, messages of later lanes never
     /// keep one waiting.
     [[nodiscard]] bool has_room(int to, detail::sender mine) const {
         const std::vector<detail::sender>& sent = unread_[static_cast<std::size_t>(to)].sent;
-        if (sent.size() < most_unread || has_left(to)) return true;
-        const auto counts = [&](detail::sender before) { return !detail::gives_way(before, mine); };
-        return static_cast<std::size_t>(std::ranges::count_if(sent, counts)) < most_unread;
+        if (sent.size() < max_unread || has_left(to)) return true;
+        const auto counts = [&](detail::sender before) { return !detail::may_be_overtaken(before, mine); };
+        return static_cast<std::size_t>(std::ranges::count_if(sent, counts)) < max_unread;
     }
     void note_read(int from, lane on) {
         std::vector<lane>& read = unread_[static_cast<std::size_t>(from)].read;
         read.push_back(on);
-        if (read.size() < told_at_once) return;
+        if (read.size() < lanes_per_acknowledgement) return;
         leave_note(from, head_for(from, detail::relayed_head::kind::read),
                    {reinterpret_cast<const char*>(read.data()), read.size() * sizeof(lane)});
         read.clear();
     }
-    void forget_read(std::vector<detail::sender>& sent, const detail::relayed_message& told) const {
-        for (std::size_t at = 0; at < told.head().bytes; at += sizeof(lane)) {
+    void forget_read(std::vector<detail::sender>& sent, const detail::relayed_message& note) const {
+        for (std::size_t at = 0; at < note.head().bytes; at += sizeof(lane)) {
             lane on;
-            std::memcpy(&on, told.payload() + at, sizeof on);
+            std::memcpy(&on, note.payload() + at, sizeof on);
             const auto found = std::ranges::find(sent, on, &detail::sender::on);
             if (found != sent.end()) sent.erase(found);
         }
@@ -244,7 +244,7 @@ class relayed_communicator : public transport_defaults {
         return static_cast<std::uint64_t>(from) << 32 | on;
     }
     [[nodiscard]] bool has_left(int peer) const noexcept {
-        return departed_[static_cast<std::size_t>(peer)] || relay_->is_through(relay_->process_of(ranks_[peer]));
+        return departed_[static_cast<std::size_t>(peer)] || relay_->is_finished(relay_->process_of(ranks_[peer]));
     }
     template <class Work>
     [[nodiscard]] bool look_around(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
@@ -274,7 +274,7 @@ class relayed_communicator : public transport_defaults {
     std::vector<char> asked_;
     unsigned looks_ = 0;
     std::optional<failure> failure_;
-    bool has_been_told_ = false;  // all members know of the failure
+    bool is_failure_announced_ = false;  // all members know of the failure
     detail::opened_lanes opened_;
     detail::introductions introduced_;
     detail::known_signatures known_;
@@ -354,13 +354,13 @@ inline void relayed_communicator::sort(detail::relayed_message&& message) {
     using kind = detail::relayed_head::kind;
     const detail::relayed_head head = message.head();
     if (head.members != list_ && head.what != kind::refused) {  // its sender has been told
-        const detail::relayed_message told = detail::refusal(head);
-        if (!failure_) failure_ = failure{rank_, errc::mismatch, std::string(detail::text_of(told))};
+        const detail::relayed_message note = detail::refusal(head);
+        if (!failure_) failure_ = failure{rank_, errc::mismatch, std::string(detail::text_of(note))};
         return;
     }
     switch (head.what) {
         case kind::failed:
-            has_been_told_ = true;
+            is_failure_announced_ = true;
             if (!failure_) failure_ = failure{head.from, head.code, std::string(detail::text_of(message))};
             break;
         case kind::refused:  // of this rank's list, or of an earlier one with the same number
@@ -381,9 +381,9 @@ inline void relayed_communicator::sort(detail::relayed_message&& message) {
 
 template <pending_work Work>
 void relayed_communicator::wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
-    constexpr unsigned now_and_then = 64, spins = 256;
+    constexpr unsigned check_interval = 64, spins = 256;
     for (unsigned turn = 1; !work.poll(); ++turn) {
-        if (turn % now_and_then == 0 && look_around(work, deadline)) return;
+        if (turn % check_interval == 0 && look_around(work, deadline)) return;
         if (turn > spins) std::this_thread::yield();  // the first thread of its process may need the core
     }
 }
@@ -395,8 +395,8 @@ bool relayed_communicator::look_around(Work& work, std::optional<std::chrono::st
     take_in();
     const waiting where = work.blocked_on();
     throw_if_failed(where.what);
-    constexpr unsigned seldom = 64;
-    if (++looks_ % seldom == 0) ask(where.peer);
+    constexpr unsigned ask_interval = 64;
+    if (++looks_ % ask_interval == 0) ask(where.peer);
     if (is_elsewhere(where.peer) && has_left(where.peer)) {
         take_in();  // what it sent before it left
         if (work.poll()) return true;
@@ -410,7 +410,7 @@ bool relayed_communicator::look_around(Work& work, std::optional<std::chrono::st
 
 /// Breaks the team: members in other processes are told, those in this process learn of it through what they share.
 inline void relayed_communicator::fail(const detail::cause& why) noexcept {
-    if (std::exchange(has_been_told_, true)) return;
+    if (std::exchange(is_failure_announced_, true)) return;
     try {
         if (!failure_) failure_ = failure{rank_, why.code, why.why};
         for_each_far([&](int r) {
@@ -444,7 +444,7 @@ inline void relayed_communicator::time_out(const waiting& where) {
 }
 
 inline void relayed_communicator::depart() noexcept {
-    if (std::uncaught_exceptions() > exceptions_) fail(detail::cause_at_hand());
+    if (std::uncaught_exceptions() > exceptions_) fail(detail::current_cause());
     int others = 0;
     try {
         for_each_far([&](int r) {
@@ -463,7 +463,7 @@ inline team<relayed_communicator> relayed_communicator::form(const std::shared_p
     const int own = members.find(self);
     if (own < 0) {
         static_cast<void>(inside.form_part({}));  // its lanes stay in step with those of the others
-        relay->stay_outside(number, ranks[self]);
+        relay->note_outsider(number, ranks[self]);
         return {};
     }
     std::vector<int> threads, of_team;
@@ -490,6 +490,6 @@ inline team<relayed_communicator> relayed_communicator::of_messages(const std::s
     return {ranks, nullptr, std::move(made)};
 }
 
-static_assert(forming_teams<relayed_communicator>);
+static_assert(team_forming_communicator<relayed_communicator>);
 
 }  // namespace allfold

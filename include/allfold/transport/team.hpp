@@ -92,12 +92,12 @@ inline constexpr bool is_team<team<Comm>> = true;
 /// one waits for other ranks in a way that does not end when one of them has failed, so that all ranks have to be there
 /// beforehand.
 template <class C>
-concept forming_teams = communicator<C> && requires(C& comm, const rank_list& members) {
+concept team_forming_communicator = communicator<C> && requires(C& comm, const rank_list& members) {
     requires detail::is_team<decltype(comm.form_team(members))>;
     { comm.waits_to_form() } -> std::same_as<bool>;
 };
 /// The type of those teams.
-template <forming_teams C>
+template <team_forming_communicator C>
 using team_of = decltype(std::declval<C&>().form_team(rank_list()));
 
 }  // namespace allfold

@@ -52,7 +52,7 @@ class thread_communicator : public transport_defaults {
   public:
     static constexpr bool shares_memory = true;
     static constexpr bool has_notices = true;
-    static constexpr bool has_short_way = true;
+    static constexpr bool has_short_path = true;
     using arrival_type = detail::thread_arrival;
 
     thread_communicator(const thread_communicator&) = delete;
@@ -67,7 +67,7 @@ class thread_communicator : public transport_defaults {
     [[nodiscard]] allfold::background& background() noexcept { return background_; }
 
     lane open(const signature& what, unsigned lanes) {
-        board_.bell.lead_to_this_thread();
+        board_.bell.bind_to_this_thread();
         const lane first = take_lanes(lanes, what.what);
         announce(first, lanes, what);
         return first;
@@ -125,7 +125,7 @@ class thread_communicator : public transport_defaults {
     template <class Write>
     [[nodiscard, gnu::always_inline]] bool post_copy(int to, lane on, bool unordered, std::uint32_t signature,
                                                      std::size_t bytes, bool waits, Write write) {
-        acquaintance* const known = by_rank_[static_cast<std::size_t>(to)].get();
+        peer_state* const known = by_rank_[static_cast<std::size_t>(to)].get();
         return known != nullptr && (known->refused_in == 0 || known->refused_in != background_.pass()) &&
                known->link.post_copy({on, unordered}, signature, bytes, waits, write);
     }
@@ -138,15 +138,15 @@ class thread_communicator : public transport_defaults {
     /// Looks, for a moment or once, for the next message from a rank, and where it lies; false if it has not arrived,
     /// belongs to another lane, or lies where it cannot be left in place.
     [[nodiscard]] bool find_in_place(int from, lane on, std::size_t, message_in_place& here, bool waits) noexcept {
-        acquaintance* const known = by_rank_[static_cast<std::size_t>(from)].get();
+        peer_state* const known = by_rank_[static_cast<std::size_t>(from)].get();
         if (known == nullptr || known->early.count() != 0) [[unlikely]]
             return false;
         if (bulletins_.is_there()) return find_in_either(known->link, on, here, waits);
-        if (waits && !known->link.next_is_in()) {
+        if (waits && !known->link.has_next()) {
             known->link.prepare_buffer();
-            look_out_shortly([&] { return known->link.next_is_in(); });
+            poll_until([&] { return known->link.has_next(); });
         }
-        if (!known->link.next_is_in() || !known->link.look_at_next(on, here)) return false;
+        if (!known->link.has_next() || !known->link.look_at_next(on, here)) return false;
         if (!waits) known->link.fetch_one_after();
         return true;
     }
@@ -155,14 +155,14 @@ class thread_communicator : public transport_defaults {
     template <class Use>
     [[nodiscard, gnu::always_inline]] bool use_in_place(int from, lane on, std::uint32_t signature, std::size_t bytes,
                                                         Use use) {
-        acquaintance* const known = by_rank_[static_cast<std::size_t>(from)].get();
+        peer_state* const known = by_rank_[static_cast<std::size_t>(from)].get();
         if (known == nullptr || known->early.count() != 0 || bulletins_.is_there()) [[unlikely]]
             return false;
         detail::thread_link& link = known->link;
-        if (!link.next_is_in()) {
+        if (!link.has_next()) {
             if (world_.tuning_.spins == 0) return false;
             link.prepare_buffer();
-            link.look_out();
+            link.poll_briefly();
         }
         return link.use_next(on, signature, bytes, use);
     }
@@ -188,7 +188,7 @@ class thread_communicator : public transport_defaults {
     /// 0.98x, of 256 KiB 1.1x.
     template <class Messages, class Write>
     [[nodiscard]] bool post_to_each(lane on, std::uint32_t signature, const Messages& to, Write write) {
-        constexpr std::size_t most_bytes = std::size_t{128} << 10;
+        constexpr std::size_t max_bytes = std::size_t{128} << 10;
         const std::span<detail::bulletin> all = world_.bulletins();
         const auto self = static_cast<std::size_t>(rank_);
         std::size_t bytes = 0, longest = 0;
@@ -196,7 +196,7 @@ class thread_communicator : public transport_defaults {
             bytes += each.bytes;
             longest = std::max(longest, each.bytes);
         }
-        if (all.empty() || longest <= detail::inline_bytes || bytes > most_bytes) return false;
+        if (all.empty() || longest <= detail::inline_bytes || bytes > max_bytes) return false;
         if (!all[self].has_room(all, self)) return false;
         all[self].post_each(on, signature, to, readers_are_far(all, bytes), write);
         ring_all();
@@ -213,7 +213,7 @@ class thread_communicator : public transport_defaults {
             sender = bulletins_.find_oldest(sender, on, signature, bytes, data);
             return sender == ranks;
         };
-        if (!are_in()) look_out_shortly([&] { return are_in() || is_in_channel(static_cast<int>(sender)); });
+        if (!are_in()) poll_until([&] { return are_in() || is_in_channel(static_cast<int>(sender)); });
         return sender == ranks;
     }
     void take_all_in_place() noexcept { bulletins_.take_oldest_of_all(); }
@@ -242,10 +242,10 @@ class thread_communicator : public transport_defaults {
     }
     template <pending_work Work>
     bool check(Work& work, detail::wait_deadline deadline);
-    int look_out_for(int peer);
+    int poll_briefly(int peer);
     void answer_calls() {
         if (board_.is_called.load(std::memory_order_relaxed)) [[unlikely]]
-            take_in_what_is_urgent();
+            take_in_urgent();
     }
     [[nodiscard]] bool has_failed(std::memory_order order = std::memory_order_seq_cst) const noexcept {
         return world_.failure_.has_happened(order);
@@ -269,18 +269,18 @@ class thread_communicator : public transport_defaults {
     }
 
     /// What this rank keeps about one peer.
-    struct acquaintance {
+    struct peer_state {
         detail::thread_link link;
         detail::early_arrivals early{};
-        acquaintance* next = nullptr;
+        peer_state* next = nullptr;
         std::uint64_t refused_in = 0;  // the latest pass over the operations in flight in which no room was found
         lane refused = 0;              // the lane that found none
 
-        void keep_what_is_in() {
-            while (link.next_is_in()) early.keep_next(link);
+        void keep_arrived() {
+            while (link.has_next()) early.keep_next(link);
         }
-        void keep_what_is_urgent() {
-            while (link.is_urgent() && link.next_is_in()) early.keep_next(link);
+        void keep_urgent() {
+            while (link.is_urgent() && link.has_next()) early.keep_next(link);
         }
     };
 
@@ -298,26 +298,26 @@ class thread_communicator : public transport_defaults {
         for (std::uint32_t& each : passed_) each = 0;
     }
 
-    [[nodiscard]] acquaintance& with(int peer) {
+    [[nodiscard]] peer_state& with(int peer) {
         const auto& known = by_rank_[static_cast<std::size_t>(peer)];
-        return known ? *known : meet(peer);
+        return known ? *known : connect(peer);
     }
-    [[gnu::cold]] acquaintance& meet(int peer);
+    [[gnu::cold]] peer_state& connect(int peer);
     /// The same for a rank that has nothing to send. If there are notices, a peer may have no channel: null.
-    [[nodiscard]] acquaintance* if_it_talks(int peer) {
+    [[nodiscard]] peer_state* find_peer(int peer) {
         const auto& known = by_rank_[static_cast<std::size_t>(peer)];
         if (known) [[likely]]
             return known.get();
-        if (!reads_notices_) return &meet(peer);
-        meet_talkers();
+        if (!reads_notices_) return &connect(peer);
+        connect_new_peers();
         return known.get();
     }
-    void meet_talkers() {
-        const std::uint32_t greetings = board_.greetings.load(std::memory_order_acquire);
-        if (std::exchange(greeted_, greetings) == greetings) return;
+    void connect_new_peers() {
+        const std::uint32_t connections = board_.connections.load(std::memory_order_acquire);
+        if (std::exchange(connections_seen_, connections) == connections) return;
         for (int peer = 0; peer < size_; ++peer)
             if (!by_rank_[static_cast<std::size_t>(peer)] && world_.has_channel_between(peer, rank_))
-                static_cast<void>(meet(peer));
+                static_cast<void>(connect(peer));
     }
 
     /// The same if a message may arrive in a channel or on a bulletin.
@@ -326,12 +326,12 @@ class thread_communicator : public transport_defaults {
         const detail::cell* found = nullptr;
         const auto is_in = [&] {
             found = bulletins_.find(link.peer(), on);
-            return found != nullptr || link.next_is_in();
+            return found != nullptr || link.has_next();
         };
-        if (!is_in() && waits) look_out_shortly(is_in);
-        if (found == nullptr && link.next_is_in()) found = bulletins_.find(link.peer(), on);  // it may be older
+        if (!is_in() && waits) poll_until(is_in);
+        if (found == nullptr && link.has_next()) found = bulletins_.find(link.peer(), on);  // it may be older
         if (found != nullptr) return bulletins_.locate(*found, here);
-        return link.next_is_in() && link.look_at_next(on, here);
+        return link.has_next() && link.look_at_next(on, here);
     }
     [[nodiscard]] bool readers_are_far(std::span<detail::bulletin> all, std::size_t bytes) const noexcept {
         const auto self = static_cast<std::size_t>(rank_);
@@ -342,25 +342,25 @@ class thread_communicator : public transport_defaults {
         for (const detail::rank_board* each = world_.boards_.data(); each != end; ++each) each->bell.ring();
     }
     [[nodiscard]] bool is_in_channel(int from) const noexcept {
-        const acquaintance* const known = by_rank_[static_cast<std::size_t>(from)].get();
-        return known != nullptr && known->link.next_is_in();
+        const peer_state* const known = by_rank_[static_cast<std::size_t>(from)].get();
+        return known != nullptr && known->link.has_next();
     }
     /// Spins for a moment; where ranks share CPUs it yields instead, since the others must run.
     template <class Look>
-    void look_out_shortly(Look is_in) const noexcept {
-        constexpr int turns_given_away = 32;  // P = 4 and 8 on two cores: 0.6x to 0.8x the time of not yielding
+    void poll_until(Look is_in) const noexcept {
+        constexpr int yields = 32;  // P = 4 and 8 on two cores: 0.6x to 0.8x the time of not yielding
         if (world_.tuning_.spins > 0)
-            for (int i = 0; i < detail::thread_link::moment && !is_in(); ++i) detail::relax();
+            for (int i = 0; i < detail::thread_link::poll_spins && !is_in(); ++i) detail::relax();
         else
-            for (int turn = 0; turn < turns_given_away && !is_in(); ++turn) std::this_thread::yield();
+            for (int turn = 0; turn < yields && !is_in(); ++turn) std::this_thread::yield();
     }
     /// If there was no room for an older operation there is none for a later one in the same pass, so the later one
     /// does not try: with thousands in flight most would be in the way, and each pass would look at all of them.
-    [[nodiscard]] bool waits_its_turn(const acquaintance& peer, lane on, const outgoing& message) const noexcept {
+    [[nodiscard]] bool must_wait_for_older(const peer_state& peer, lane on, const outgoing& message) const noexcept {
         return peer.refused_in == background_.pass() && peer.refused_in != 0 && !message.unordered &&
                detail::is_later(on, peer.refused);
     }
-    void note_refusal(acquaintance& peer, lane on, const outgoing& message) const noexcept {
+    void note_refusal(peer_state& peer, lane on, const outgoing& message) const noexcept {
         if (message.unordered || background_.pass() == 0) return;
         if (peer.refused_in == background_.pass() && detail::is_later(on, peer.refused)) return;
         peer.refused_in = background_.pass();
@@ -369,8 +369,8 @@ class thread_communicator : public transport_defaults {
     /// Waiting ranks call this most of the time.
     [[nodiscard]] bool has_news_of(int peer) {
         if (has_notice_of(peer) || (bulletins_.is_there() && bulletins_.has_news(peer))) return true;
-        const acquaintance* const asked = if_it_talks(peer);
-        return asked != nullptr && (asked->link.next_is_in() || asked->early.count() != 0);
+        const peer_state* const asked = find_peer(peer);
+        return asked != nullptr && (asked->link.has_next() || asked->early.count() != 0);
     }
     [[nodiscard]] bool has_notice_of(int peer) const noexcept {
         return reads_notices_ && world_.notices(peer).has_more_than(passed_[static_cast<std::size_t>(peer)]);
@@ -381,9 +381,9 @@ class thread_communicator : public transport_defaults {
     bool next_arrival(int from, lane on, arrival_type& message);
     void begin_to_use(arrival_type& message, int lender);
     void borrow();
-    [[gnu::cold]] void take_in_what_is_urgent();
-    [[gnu::cold]] void take_in_everything() {
-        for (acquaintance* each = first_; each != nullptr; each = each->next) each->keep_what_is_in();
+    [[gnu::cold]] void take_in_urgent();
+    [[gnu::cold]] void take_in_all() {
+        for (peer_state* each = first_; each != nullptr; each = each->next) each->keep_arrived();
     }
 
     [[noreturn, gnu::cold]] void throw_failure(const char* during) { world_.throw_failure(rank_, during); }
@@ -403,11 +403,11 @@ class thread_communicator : public transport_defaults {
     detail::borrower borrower_;
     bool reads_notices_;
     detail::heap_array<std::uint32_t> passed_;  // how far it has read each rank's board
-    std::uint32_t greeted_ = 0;                 // how many peers had created a channel to it when it last looked
+    std::uint32_t connections_seen_ = 0;        // how many peers had created a channel to it when it last looked
     detail::bulletin_reader bulletins_;
-    detail::heap_array<std::unique_ptr<acquaintance>> by_rank_;
-    acquaintance* first_ = nullptr;  // list of all that it has met, latest first
-    int known_ = 0;                  // how many those are
+    detail::heap_array<std::unique_ptr<peer_state>> by_rank_;
+    peer_state* first_ = nullptr;  // list of all that it has met, latest first
+    int known_ = 0;                // how many those are
     allfold::background background_;
 };
 
@@ -428,7 +428,7 @@ inline team<thread_communicator> thread_communicator::form(const rank_list& memb
     const lane at = open(what, 1);
     const int self = members.find(rank_);
     if (self < 0) {
-        if (is_all) world_.pass_team(at, rank_);
+        if (is_all) world_.decline_team(at, rank_);
         return {};
     }
     std::shared_ptr<thread_world> world = world_.join_team(at, members, rank_, is_all);
@@ -436,12 +436,12 @@ inline team<thread_communicator> thread_communicator::form(const rank_list& memb
     return {members, std::move(world), std::move(own)};
 }
 
-inline thread_communicator::acquaintance& thread_communicator::meet(int peer) {
+inline thread_communicator::peer_state& thread_communicator::connect(int peer) {
     auto& known = by_rank_[static_cast<std::size_t>(peer)];
     const bool is_first = !world_.has_channel_between(rank_, peer);
-    known.reset(new acquaintance{{peer, world_.channel_between(rank_, peer), world_.channel_between(peer, rank_),
-                                  world_.board(peer), world_.tuning_.eager_bytes, *world_.tuning_.far_latency}});
-    if (is_first) world_.board(peer).greetings.fetch_add(1, std::memory_order_release);
+    known.reset(new peer_state{{peer, world_.channel_between(rank_, peer), world_.channel_between(peer, rank_),
+                                world_.board(peer), world_.tuning_.eager_bytes, *world_.tuning_.far_latency}});
+    if (is_first) world_.board(peer).connections.fetch_add(1, std::memory_order_release);
     known->next = std::exchange(first_, known.get());
     ++known_;
     return *known;
@@ -449,8 +449,8 @@ inline thread_communicator::acquaintance& thread_communicator::meet(int peer) {
 
 inline bool thread_communicator::try_post(int to, lane on, const outgoing& message) {
     using posting = detail::thread_link::posting;
-    acquaintance& peer = with(to);
-    if (waits_its_turn(peer, on, message)) return false;
+    peer_state& peer = with(to);
+    if (must_wait_for_older(peer, on, message)) return false;
     detail::thread_link& link = peer.link;
     const posting done = link.post(on, message);
     if (done == posting::refused)
@@ -473,7 +473,7 @@ inline bool thread_communicator::try_post_notice(const peers& to, lane on, const
     written->write(of, message, ends, to, rank_, world_.tuning_.eager_bytes);
     board.show(*written, rank_, size_);
     std::atomic_thread_fence(std::memory_order_seq_cst);  // as for what is lent in a channel
-    const bool is_lent = written->how() == detail::carriage::lent;
+    const bool is_lent = written->how() == detail::transfer::lent;
     for (int i = 0; i < to.count(rank_, size_); ++i) {
         const int reader = to.at(i, rank_);
         if (is_lent && world_.has_departed(reader) && written->is_unread_by(reader))
@@ -497,14 +497,14 @@ inline void thread_communicator::require_readers() {
 inline bool thread_communicator::next_arrival(int from, lane on, arrival_type& message) {
     if (reads_notices_ && next_notice(from, on, message)) return true;
     if (next_on_bulletin(from, on, message)) return true;
-    acquaintance* const known = if_it_talks(from);
+    peer_state* const known = find_peer(from);
     if (known == nullptr) return false;
-    acquaintance& peer = *known;
+    peer_state& peer = *known;
     if (peer.early.count() != 0 && peer.early.hand_out(on, message)) [[unlikely]] {
         begin_to_use(message, from);
         return true;
     }
-    while (peer.link.next_is_in()) {
+    while (peer.link.has_next()) {
         if (peer.link.next().on == on) [[likely]] {
             if (next_on_bulletin(from, on, message)) return true;  // posted earlier, but not seen until now
             message.take(peer.link);
@@ -528,7 +528,7 @@ inline bool thread_communicator::next_on_bulletin(int from, lane on, arrival_typ
 inline bool thread_communicator::next_notice(int from, lane on, arrival_type& message) {
     detail::notice* const found = world_.notices(from).find(rank_, on, passed_[static_cast<std::size_t>(from)]);
     if (found == nullptr) return false;
-    const bool is_lent = found->how() == detail::carriage::lent;
+    const bool is_lent = found->how() == detail::transfer::lent;
     if (is_lent) borrow();  // the list of parts is lent as well
     message.take(*found, rank_);
     if (is_lent) message.used_by(borrower_, world_.board(from).bell);
@@ -550,28 +550,28 @@ inline void thread_communicator::borrow() {
 }
 
 /// A peer has called: the message that it wants to post is older than those in its cells.
-inline void thread_communicator::take_in_what_is_urgent() {
+inline void thread_communicator::take_in_urgent() {
     board_.is_called.exchange(false, std::memory_order_acq_rel);
-    if (known_ + 1 < size_) meet_talkers();
-    for (acquaintance* each = first_; each != nullptr; each = each->next) each->keep_what_is_urgent();
+    if (known_ + 1 < size_) connect_new_peers();
+    for (peer_state* each = first_; each != nullptr; each = each->next) each->keep_urgent();
 }
 
 /// Spins for a moment, or until the next message from `peer` is in, which is cheaper than polling the whole operation
 /// each time. Progress on operations in flight counts as spins too: a rank with many of them does not keep a peer that
 /// shares its CPU from running for long.
-inline int thread_communicator::look_out_for(int peer) {
-    constexpr int turns = detail::thread_link::moment;
+inline int thread_communicator::poll_briefly(int peer) {
+    constexpr int turns = detail::thread_link::poll_spins;
     if (peer < 0) {
         detail::relax();
         return 1;
     }
-    const acquaintance* const known = if_it_talks(peer);
+    const peer_state* const known = find_peer(peer);
     if (known != nullptr && bulletins_.is_there())
-        for (int i = 0; i < turns && !bulletins_.has_news(peer) && !known->link.next_is_in(); ++i) detail::relax();
+        for (int i = 0; i < turns && !bulletins_.has_news(peer) && !known->link.has_next(); ++i) detail::relax();
     else if (known != nullptr && !reads_notices_)
-        known->link.look_out();
+        known->link.poll_briefly();
     else
-        for (int i = 0; i < turns && !has_notice_of(peer) && !(known != nullptr && known->link.next_is_in()); ++i)
+        for (int i = 0; i < turns && !has_notice_of(peer) && !(known != nullptr && known->link.has_next()); ++i)
             detail::relax();
     return turns + static_cast<int>(background_.size());
 }
@@ -582,7 +582,7 @@ bool thread_communicator::check(Work& work, detail::wait_deadline deadline) {
     const waiting where = work.blocked_on();
     if (has_failed()) throw_failure(where.what);
     if (where.peer >= 0 && world_.has_departed(where.peer)) {
-        take_in_everything();  // its last messages may have arrived before it left
+        take_in_all();  // its last messages may have arrived before it left
         if (work.poll()) return true;
         if (work.blocked_on().peer == where.peer) throw_departed(where.peer, where.what);
     }
@@ -608,28 +608,28 @@ inline void thread_communicator::time_out(const waiting& where) {
 
 /// Called from a handler, while the exception that is the cause can be inspected.
 inline void thread_communicator::abandon() noexcept {
-    world_.fail(rank_, detail::cause_at_hand());
+    world_.fail(rank_, detail::current_cause());
     for (int r = 0; r < size_; ++r)
         while (r != rank_ && world_.board(r).touching.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
 }
 
 inline void thread_communicator::depart() noexcept {
-    if (std::uncaught_exceptions() > exceptions_) world_.fail(rank_, detail::cause_at_hand());
+    if (std::uncaught_exceptions() > exceptions_) world_.fail(rank_, detail::current_cause());
     board_.departed.store(true, std::memory_order_seq_cst);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     world_.teams_.leave(rank_);
-    meet_talkers();
-    take_in_everything();
-    for (const acquaintance* each = first_; each != nullptr; each = each->next)
+    connect_new_peers();
+    take_in_all();
+    for (const peer_state* each = first_; each != nullptr; each = each->next)
         if (each->early.has_loan()) world_.fail(rank_, errc::peer_failed, needed_by(each->link.peer()));
     for (int r = 0; r < size_; ++r)
         if ((reads_notices_ && world_.notices(r).lends_to(rank_)) ||
             (bulletins_.is_there() && r != rank_ && bulletins_.has_loan_of(r)))
             world_.fail(rank_, errc::peer_failed, needed_by(r));
-    board_.reads_no_more.store(true, std::memory_order_release);
+    board_.has_stopped_reading.store(true, std::memory_order_release);
     for (int r = 0; r < size_; ++r) world_.board(r).bell.ring();
 }
 
-static_assert(forming_teams<thread_communicator>);
+static_assert(team_forming_communicator<thread_communicator>);
 
 }  // namespace allfold

@@ -22,9 +22,9 @@
 #include "allfold/transport/detail/channel.hpp"
 #include "allfold/transport/detail/distance.hpp"
 #include "allfold/transport/detail/notice_board.hpp"
+#include "allfold/transport/detail/pending_teams.hpp"
 #include "allfold/transport/detail/processors.hpp"
 #include "allfold/transport/detail/rank_board.hpp"
-#include "allfold/transport/detail/teams_in_making.hpp"
 #include "allfold/transport/detail/thread_failure.hpp"
 #include "allfold/transport/rank_list.hpp"
 
@@ -98,7 +98,7 @@ class thread_world {
           boards_(count()),
           announced_(count()),
           notices_(size > tuning.notice_readers ? count() : 0),
-          bulletins_(size > 2 && size <= detail::bulletin::most_ranks && notices_.size() == 0 ? count() : 0),
+          bulletins_(size > 2 && size <= detail::bulletin::max_ranks && notices_.size() == 0 ? count() : 0),
           channels_(count()) {
         if (size > processors_) tuning_.spins = 0;
         if (!tuning_.far_latency) tuning_.far_latency = detail::distance::usual_limit();
@@ -146,7 +146,7 @@ class thread_world {
         };
         return teams_.join(at, members, rank, is_all, make, [this](int r) { return has_departed(r); });
     }
-    void pass_team(lane at, int rank) { teams_.pass(at, rank); }
+    void decline_team(lane at, int rank) { teams_.decline(at, rank); }
     [[noreturn, gnu::cold]] void throw_failure(int rank, const char* during) {
         const bool uses_memory_of_others = board(rank).touching.load(std::memory_order_relaxed) != 0;
         failure_.throw_on(rank, size_, during, !uses_memory_of_others,
@@ -161,7 +161,7 @@ class thread_world {
     detail::heap_array<detail::notice_board> notices_;  // none if there are too few ranks
     detail::heap_array<detail::bulletin> bulletins_;    // none if there are too many, or two
     detail::thread_failure failure_;
-    detail::teams_in_making<thread_world> teams_;
+    detail::pending_teams<thread_world> teams_;
     std::mutex mutex_;
     detail::heap_array<detail::heap_array<std::unique_ptr<detail::channel>>> channels_;  // by receiver and sender
 };

@@ -150,7 +150,7 @@ class traced : public forwarding<Comm> {
     }
     template <class Sink>
     bool try_receive(int from, lane on, Sink&& sink) {
-        return forwarded::try_receive(from, on, handing_on(sink, [&](arrival_type&& message) {
+        return forwarded::try_receive(from, on, forwarding_sink(sink, [&](arrival_type&& message) {
                                           recorder_.message(this->rank(), "receive", from, message.bytes(), on);
                                           sink(std::move(message));
                                       }));

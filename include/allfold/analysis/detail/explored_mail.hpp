@@ -17,7 +17,7 @@
 namespace allfold::detail {
 
 /// A message in transit.
-struct explored_letter {
+struct explored_message {
     std::uint32_t signature = 0;
     std::size_t bytes = 0;
     int posted_in = -1;
@@ -32,20 +32,20 @@ class explored_mail {
   public:
     /// An execution begins.
     void begin() noexcept { used_ = 0; }
-    void post(int to, const explored_channel& from, explored_letter&& letter) {
+    void post(int to, const explored_channel& from, explored_message&& letter) {
         find_or_make(to, from).letters.push_back(std::move(letter));
     }
     /// The message that can be delivered next; null if there is none.
-    [[nodiscard]] const explored_letter* next(int to, const explored_channel& from) const {
+    [[nodiscard]] const explored_message* next(int to, const explored_channel& from) const {
         const box* const found = find(to, from);
         return found == nullptr || found->arrived == found->count() ? nullptr : &found->letters[found->arrived];
     }
-    const explored_letter& deliver(int to, const explored_channel& from) {
+    const explored_message& deliver(int to, const explored_channel& from) {
         box& found = *find(to, from);
         return found.letters[found.arrived++];
     }
     /// Takes the next message that has been delivered.
-    [[nodiscard]] std::optional<explored_letter> take(int to, const explored_channel& from) {
+    [[nodiscard]] std::optional<explored_message> take(int to, const explored_channel& from) {
         box* const found = find(to, from);
         if (found == nullptr || found->taken == found->arrived) return std::nullopt;
         return std::move(found->letters[found->taken++]);
@@ -62,7 +62,7 @@ class explored_mail {
     struct box {
         int to = 0;
         explored_channel from;
-        std::vector<explored_letter> letters;
+        std::vector<explored_message> letters;
         std::size_t arrived = 0, taken = 0;
         [[nodiscard]] std::size_t count() const noexcept { return letters.size(); }
     };

@@ -38,7 +38,7 @@
 namespace allfold::detail {
 
 /// Why a rank is resumed.
-enum class explored_turn : std::uint8_t {
+enum class resume_reason : std::uint8_t {
     goes_on,
     looks,    ///< nothing can happen any more: it may find out whether it waits in vain
     released  ///< the execution is over: its further calls throw
@@ -53,7 +53,7 @@ struct explored_send {
 
 /// A communicator as its world sees it. The world may end first, if the program keeps the communicator beyond its
 /// execution.
-class explored_tie {
+class explored_endpoint {
   public:
     /// Its rank has returned, and nothing may use the world through it any more.
     virtual void cut() noexcept = 0;
@@ -67,7 +67,7 @@ class explored_tie {
     } made;
 
   protected:
-    ~explored_tie() = default;
+    ~explored_endpoint() = default;
 };
 
 class explored_world final : public order_observer {
@@ -89,14 +89,14 @@ class explored_world final : public order_observer {
         explored_world* world = nullptr;
         int rank = 0;
         place at = place::running;
-        explored_turn turn = explored_turn::goes_on;
+        resume_reason turn = resume_reason::goes_on;
         std::vector<explored_channel> asked;  // channels, in vain, since it last got a message or tested
         waiting where;
-        std::uint64_t waited = 0;     // how many of its waits have ended
-        int waits = 0;                // their current depth of nesting
-        int tests_in_vain = 0;        // since the latest message
-        bool has_got = false;         // a message, in the current test
-        bool has_got_unseen = false;  // likewise, one that the program does not see
+        std::uint64_t waited = 0;          // how many of its waits have ended
+        int waits = 0;                     // their current depth of nesting
+        int failed_tests = 0;              // since the latest message
+        bool has_received = false;         // a message, in the current test
+        bool has_received_unseen = false;  // likewise, one that the program does not see
         bool looks_again = false;
         bool once_more = false, sees_ends = true;  // of a look: beside a wait; at ends too
         bool is_called_back = false;               // when some operation ends
@@ -108,19 +108,19 @@ class explored_world final : public order_observer {
         std::size_t failed_in = 0;  // the call; 0 if unknown
         std::string thrown;         // by the call that has thrown most recently
         std::size_t thrown_by = 0;
-        std::vector<explored_tie*> ties;  // of its communicators
-        std::vector<std::string> kept;    // texts about those left when it has returned
-        int refusals = 0;                 // calls that have thrown because the execution is over
-        std::size_t left_in_flight = 0;   // operations when a communicator ended
-        bool leaves_buffer = false;       // attached there, with copies that may not have left
-        explored_channel other;           // the alternative in a step without a message
+        std::vector<explored_endpoint*> endpoints;  // of its communicators
+        std::vector<std::string> kept;              // texts about those left when it has returned
+        int refusals = 0;                           // calls that have thrown because the execution is over
+        std::size_t left_in_flight = 0;             // operations when a communicator ended
+        bool leaves_buffer = false;                 // attached there, with copies that may not have left
+        explored_channel other;                     // the alternative in a step without a message
         bool has_chosen_other = false;
         std::vector<explored_channel> unseen_answers;  // to sends that nobody tests
         std::vector<explored_channel> open_answers;    // to standard sends that wait
-        std::vector<explored_channel> kept_back;       // sends without room: to which rank, and their numbers
+        std::vector<explored_channel> withheld_sends;  // sends without room: to which rank, and their numbers
         bool is_timed = false;                         // what it waits for has a deadline
-        bool time_is_up = false;                       // that deadline passes now
-        std::uint64_t doings = 0;                      // events that let someone tell a deadline before from one after
+        bool is_deadline_passed = false;               // that deadline passes now
+        std::uint64_t observable_events = 0;           // events that let someone tell a deadline before from one after
         std::vector<explored_channel> listens;         // the channels for news, on its communicators
         std::vector<explored_call> calls;
         std::vector<std::size_t> changed;     // calls whose memory the program wrote while they were in flight
@@ -150,7 +150,7 @@ class explored_world final : public order_observer {
     explored_world& operator=(const explored_world&) = delete;
     ~explored_world() {  // ranks that never return keep their communicators
         for (const rank_state& each : ranks_)
-            for (explored_tie* tie : each.ties) tie->is_cut = true;
+            for (explored_endpoint* endpoint : each.endpoints) endpoint->is_cut = true;
     }
 
     sending sends = sending::held;
@@ -172,27 +172,27 @@ class explored_world final : public order_observer {
         asks_ = asks_for_ends_ = sees_all_ = clears_ = 0;
         cancelled_.clear();
         sends_ready_ = false;
-        seats_used_ = 0;
+        lane_records_used_ = 0;
         mail_.begin();
         standard_sends_ = waiting_sends_ = posted_ = late_ = 0;
         is_timed_ = false;
         open_sends_ = 0;
         for (rank_state& each : ranks_) {
             each.at = place::running;
-            each.turn = explored_turn::goes_on;
+            each.turn = resume_reason::goes_on;
             each.asked.clear();
             each.where = {};
-            each.waits = each.tests_in_vain = each.refusals = 0;
-            each.has_got = each.has_got_unseen = each.tests_lane = each.looks_again = false;
+            each.waits = each.failed_tests = each.refusals = 0;
+            each.has_received = each.has_received_unseen = each.tests_lane = each.looks_again = false;
             each.looks = looking::no;
             each.once_more = each.is_called_back = false;
             each.sees_ends = true;
-            each.is_timed = each.time_is_up = false;
-            each.doings = 0;
+            each.is_timed = each.is_deadline_passed = false;
+            each.observable_events = 0;
             each.listens.clear();
             each.unseen_answers.clear();
             each.open_answers.clear();
-            each.kept_back.clear();
+            each.withheld_sends.clear();
             each.latest.reset();
             each.ends.clear();
             each.failure.reset();
@@ -207,7 +207,7 @@ class explored_world final : public order_observer {
             each.file = nullptr;
         }
         if (watch != nullptr) watch->forget_calls();
-        for (rank_state& each : ranks_) run_and_listen(each);
+        for (rank_state& each : ranks_) run_and_note_questions(each);
     }
     /// Finds the steps that are possible next, in a fixed order; returns the ranks for which nothing else can become
     /// possible before they make a step.
@@ -244,13 +244,13 @@ class explored_world final : public order_observer {
         if (seen) ++step_;
         rank_state& rank = of(step.rank);
         if (step.has_message) {
-            const explored_letter& letter = mail_.deliver(step.rank, step.channel);
+            const explored_message& letter = mail_.deliver(step.rank, step.channel);
             const bool is_unseen = rank.at == place::tests && !rank.tests_lane && step.channel.is_of_a_collective();
-            if (!is_unseen) rank.tests_in_vain = 0;
-            rank.has_got = rank.at == place::tests && !is_unseen;
-            if (rank.has_got && step.channel.is_end()) rank.latest = step.channel;
-            rank.has_got_unseen = is_unseen;
-            if (step.channel.is_message() && !step.channel.is_of_a_collective()) ++rank.doings;
+            if (!is_unseen) rank.failed_tests = 0;
+            rank.has_received = rank.at == place::tests && !is_unseen;
+            if (rank.has_received && step.channel.is_end()) rank.latest = step.channel;
+            rank.has_received_unseen = is_unseen;
+            if (step.channel.is_message() && !step.channel.is_of_a_collective()) ++rank.observable_events;
             if (step.channel.is_end())
                 note(happening::kind::goes_on, step.rank, "ends ", letter.what);
             else if (!step.channel.is_message())
@@ -266,22 +266,22 @@ class explored_world final : public order_observer {
         } else if (step.holds()) {
             hold(step.rank, step.channel);
         } else if (step.channel == deadline_passes) {
-            rank.time_is_up = true;
+            rank.is_deadline_passed = true;
             note(happening::kind::goes_on, step.rank, "misses its deadline");
         } else {
-            if (!rank.once_more) ++rank.tests_in_vain;
+            if (!rank.once_more) ++rank.failed_tests;
             note(happening::kind::goes_on, step.rank, rank.once_more ? "gets nothing more" : "tests, and gets nothing");
         }
-        return run_and_listen(rank);
+        return run_and_note_questions(rank);
     }
     /// The ranks that have asked something in this execution: in which order messages have arrived, whether operations
     /// have ended, or something that may depend on the order of everything that arrives.
-    struct askers {
+    struct asking_ranks {
         std::uint64_t of_messages = 0, of_ends = 0, of_all = 0;
         std::vector<explored_send> of_cancels;  // whether these can still be cancelled
         bool has_ready_sends = false;           // then it matters to all ranks what has arrived
-        friend bool operator==(const askers&, const askers&) = default;
-        askers& operator|=(const askers& other) {
+        friend bool operator==(const asking_ranks&, const asking_ranks&) = default;
+        asking_ranks& operator|=(const asking_ranks& other) {
             of_messages |= other.of_messages;
             of_ends |= other.of_ends;
             of_all |= other.of_all;
@@ -290,7 +290,7 @@ class explored_world final : public order_observer {
             return *this;
         }
     };
-    [[nodiscard]] askers asked() const {
+    [[nodiscard]] asking_ranks asked() const {
         const std::uint64_t all = sees_all_ | (asks_ != 0 ? clears_ : 0);
         return {asks_ | all, asks_for_ends_ | all, all, cancelled_, sends_ready_};
     }
@@ -298,18 +298,18 @@ class explored_world final : public order_observer {
     /// several messages, which is the order in which they have arrived.
     void note_clear(int rank) noexcept { clears_ |= std::uint64_t{1} << rank; }
     /// Every rank that waits checks whether it does so in vain.
-    void look_in_vain() {
+    void check_all_waits() {
         for (rank_state& each : ranks_)
-            if (each.at == place::waits && !each.failure) go_on(each, explored_turn::looks);
+            if (each.at == place::waits && !each.failure) go_on(each, resume_reason::looks);
     }
     /// Makes every rank return. False if one does not, however often its calls throw: it is left where it is, and this
     /// world cannot be used again.
     [[nodiscard]] bool release() {
-        constexpr int most_turns = 100;
+        constexpr int max_turns = 100;
         for (rank_state& each : ranks_)
             for (int turn = 0; each.at != place::returned; ++turn) {
-                if (turn == most_turns) return false;
-                go_on(each, explored_turn::released);
+                if (turn == max_turns) return false;
+                go_on(each, resume_reason::released);
             }
         return true;
     }
@@ -319,12 +319,12 @@ class explored_world final : public order_observer {
     template <class Pass>
     void look_for_all(int rank, Pass pass) {
         rank_state& self = of(rank);
-        struct looking_on {  // a pass may throw, and the program may go on
+        struct restore_looks {  // a pass may throw, and the program may go on
             rank_state& of;
             looking outer;
-            ~looking_on() { of.looks = outer; }
+            ~restore_looks() { of.looks = outer; }
         } const outer{self, std::exchange(self.looks, looking::is_over)};
-        self.has_got = false;  // it may be left from the last look
+        self.has_received = false;  // it may be left from the last look
         pass();
         do {
             self.looks = looking::stops;
@@ -337,9 +337,9 @@ class explored_world final : public order_observer {
     void look_once_more(int rank, bool at_ends, Pass pass = &background::progress_all) {
         rank_state& self = of(rank);
         if (self.waits != 0 || self.looks != looking::no) return;
-        struct beside_a_wait {  // a pass may throw, as above
+        struct restore_flags {  // a pass may throw, as above
             rank_state& of;
-            ~beside_a_wait() {
+            ~restore_flags() {
                 of.once_more = false;
                 of.sees_ends = true;
             }
@@ -351,7 +351,7 @@ class explored_world final : public order_observer {
 
     /// The rank has looked, and knows what has arrived. Looking again and again in vain tells it nothing new.
     void note_answer(int rank) noexcept {
-        if (of(rank).tests_in_vain <= tests_) ++of(rank).doings;
+        if (of(rank).failed_tests <= tests_) ++of(rank).observable_events;
     }
 
     // Questions of the running rank.
@@ -364,7 +364,7 @@ class explored_world final : public order_observer {
         if (what == order_question::of_the_past) sees_all_ |= self;
         if (what != order_question::to_others) return;
         sends_ready_ = true;
-        note_that_all_matters();
+        note_all_ranks_ask();
     }
     void look(bool at_ends) override { look_once_more(running_, at_ends); }
     void note_callback() override {
@@ -425,18 +425,18 @@ class explored_world final : public order_observer {
     // What a communicator does.
 
     /// A rank makes a communicator, at the source position noted.
-    void add_tie(int rank, explored_tie& tie) {
+    void add_endpoint(int rank, explored_endpoint& endpoint) {
         rank_state& self = of(rank);
-        tie.made = {std::exchange(self.file, nullptr), self.line, self.calls.size()};
-        self.ties.push_back(&tie);
+        endpoint.made = {std::exchange(self.file, nullptr), self.line, self.calls.size()};
+        self.endpoints.push_back(&endpoint);
     }
-    void erase_tie(int rank, explored_tie& tie) noexcept { std::erase(of(rank).ties, &tie); }
+    void erase_endpoint(int rank, explored_endpoint& endpoint) noexcept { std::erase(of(rank).endpoints, &endpoint); }
     /// The running rank has returned: cuts off the communicators that it keeps.
-    void cut_ties(int rank) {
+    void detach_endpoints(int rank) {
         rank_state& self = of(rank);
-        while (!self.ties.empty()) {
-            explored_tie& last = *self.ties.back();
-            self.ties.pop_back();
+        while (!self.endpoints.empty()) {
+            explored_endpoint& last = *self.endpoints.back();
+            self.endpoints.pop_back();
             if (!is_over(rank)) self.kept.push_back(text_of_kept(rank, last));
             last.is_cut = true;  // operations in flight there are reported with it
             last.cut();
@@ -444,26 +444,26 @@ class explored_world final : public order_observer {
     }
 
     /// The lanes that one rank has opened on one communicator; others may look them up until the execution ends.
-    struct seat {
+    struct lane_record {
         std::uint64_t group = 0;
         int rank = 0;
         opened_lanes opened;
     };
-    [[nodiscard]] seat& take_seat(std::uint64_t group, int rank) {
-        if (seats_used_ == seats_.size()) seats_.push_back(std::make_unique<seat>());
-        seat& own = *seats_[seats_used_++];
+    [[nodiscard]] lane_record& add_lane_record(std::uint64_t group, int rank) {
+        if (lane_records_used_ == lane_records_.size()) lane_records_.push_back(std::make_unique<lane_record>());
+        lane_record& own = *lane_records_[lane_records_used_++];
         own = {group, rank, {}};
         return own;
     }
     [[nodiscard]] const opened_lanes::entry* find_opened(std::uint64_t group, int rank, lane on) const {
-        for (std::size_t i = 0; i < seats_used_; ++i)
-            if (const seat& each = *seats_[i]; each.group == group && each.rank == rank)
+        for (std::size_t i = 0; i < lane_records_used_; ++i)
+            if (const lane_record& each = *lane_records_[i]; each.group == group && each.rank == rank)
                 if (const auto* const found = each.opened.find(on)) return found;
         return nullptr;
     }
-    void post(int to, const explored_channel& from, explored_letter&& letter) {
+    void post(int to, const explored_channel& from, explored_message&& letter) {
         letter.posted_in = step_;
-        if (from.is_message()) ++of(from.from).doings;
+        if (from.is_message()) ++of(from.from).observable_events;
         if (history != nullptr && from.is_message()) {
             letter.number = ++posted_;
             note(happening::kind::posts, from.from, to, letter);
@@ -471,7 +471,7 @@ class explored_world final : public order_observer {
         mail_.post(to, from, std::move(letter));
     }
     /// Takes the next message that has been delivered to a rank on this channel.
-    [[nodiscard]] std::optional<explored_letter> take_delivered(int rank, const explored_channel& from) {
+    [[nodiscard]] std::optional<explored_message> take_delivered(int rank, const explored_channel& from) {
         return mail_.take(rank, from);
     }
     void ask(int rank, const explored_channel& from) {
@@ -492,13 +492,13 @@ class explored_world final : public order_observer {
     [[nodiscard]] std::uint64_t open_sends() const noexcept { return open_sends_; }
     /// Whether this send stays here until it is cancelled. Only what `cancel` returns tells that from a send that
     /// leaves late, so it is decided at its start, as if its rank knew.
-    [[nodiscard]] bool keeps_back(const explored_send& what) {
+    [[nodiscard]] bool withholds(const explored_send& what) {
         return std::ranges::binary_search(sends_to_cancel, what) && chooses(what.rank, no_room);
     }
     /// Whether a send that stays has not been cancelled after all: then another execution, in which it has left, does
     /// the same.
-    [[nodiscard]] bool keeps_any_back() const noexcept {
-        return std::ranges::any_of(ranks_, [](const rank_state& each) { return !each.kept_back.empty(); });
+    [[nodiscard]] bool withholds_any() const noexcept {
+        return std::ranges::any_of(ranks_, [](const rank_state& each) { return !each.withheld_sends.empty(); });
     }
     /// Whether a deadline could have passed.
     [[nodiscard]] bool is_timed() const noexcept { return is_timed_; }
@@ -506,7 +506,7 @@ class explored_world final : public order_observer {
     void note_deadline() {
         if (!deadlines_may_pass) return;
         is_timed_ = true;
-        note_that_all_matters();  // when others are notified depends on everything that they do
+        note_all_ranks_ask();  // when others are notified depends on everything that they do
     }
     /// Whether a deadline passes now: both outcomes are tried.
     [[nodiscard]] bool may_pass(int rank) {
@@ -514,16 +514,16 @@ class explored_world final : public order_observer {
         return deadlines_may_pass && chooses(rank, deadline_passes);
     }
     /// A deadline has passed: those who listen may be notified from now on.
-    void note_late() {
-        note_that_all_matters();
+    void note_passed_deadline() {
+        note_all_ranks_ask();
         ++late_;
     }
-    [[nodiscard]] bool is_anybody_late() const noexcept { return late_ != 0; }
+    [[nodiscard]] bool has_passed_deadline() const noexcept { return late_ != 0; }
     /// The number of standard sends in this execution, and the number of those that have not been held.
     [[nodiscard]] std::size_t standard_sends() const noexcept { return standard_sends_; }
     [[nodiscard]] std::size_t waiting_sends() const noexcept { return waiting_sends_; }
     /// Called by a rank that cannot go on, or wants to know whether it can.
-    explored_turn stop(int rank, place at) {
+    resume_reason stop(int rank, place at) {
         rank_state& self = of(rank);
         self.at = at;
         self.own->leave();
@@ -534,23 +534,23 @@ class explored_world final : public order_observer {
     /// does.
     [[nodiscard]] bool test(int rank) {
         rank_state& self = of(rank);
-        const bool had_come = std::exchange(self.has_got, false);
+        const bool had_come = std::exchange(self.has_received, false);
         if (!had_come) self.latest.reset();
         stop(rank, place::tests);
-        if (std::exchange(self.has_got_unseen, false)) {
-            self.has_got = had_come;
+        if (std::exchange(self.has_received_unseen, false)) {
+            self.has_received = had_come;
             return true;
         }
-        if (had_come && !self.has_got) self.tests_in_vain = 0;
-        return self.has_got;
+        if (had_come && !self.has_received) self.failed_tests = 0;
+        return self.has_received;
     }
-    [[nodiscard]] bool is_over(int rank) { return of(rank).turn == explored_turn::released; }
+    [[nodiscard]] bool is_over(int rank) { return of(rank).turn == resume_reason::released; }
     /// Whether many calls have thrown already because the execution is over.
-    [[nodiscard]] bool has_heard_enough(int rank) {
-        constexpr int most_refusals = 100;
+    [[nodiscard]] bool has_refused_enough(int rank) {
+        constexpr int max_refusals = 100;
         rank_state& self = of(rank);
-        if (self.refusals < most_refusals) ++self.refusals;
-        if (self.refusals < most_refusals) return false;
+        if (self.refusals < max_refusals) ++self.refusals;
+        if (self.refusals < max_refusals) return false;
         self.asked.clear();
         return true;
     }
@@ -569,11 +569,11 @@ class explored_world final : public order_observer {
     }
 
   private:
-    void note_that_all_matters() noexcept {
+    void note_all_ranks_ask() noexcept {
         has_asked_ = true;
         asks_ = asks_for_ends_ = sees_all_ = ~std::uint64_t{0};
     }
-    [[nodiscard]] std::string text_of_kept(int rank, const explored_tie& kept) {
+    [[nodiscard]] std::string text_of_kept(int rank, const explored_endpoint& kept) {
         const rank_state& self = of(rank);
         std::string words = text({"rank ", rank, " has returned but still holds a communicator of ", kept.size(),
                                   kept.size() == 1 ? " rank" : " ranks"});
@@ -598,7 +598,7 @@ class explored_world final : public order_observer {
             if (!comes_too_late(each, from)) messages += add_delivery(each.rank, from, possible);
         for (const explored_channel& news : each.listens) add_delivery(each.rank, news, possible);
         if (each.at == place::waits) return messages == each.asked.size();
-        if (each.tests_in_vain < tests_ || each.once_more) possible.push_back({each.rank, false, false, {}});
+        if (each.failed_tests < tests_ || each.once_more) possible.push_back({each.rank, false, false, {}});
         return false;
     }
     /// Adds the delivery of the next message of a channel, if there is one; returns how many it adds.
@@ -610,7 +610,7 @@ class explored_world final : public order_observer {
     /// If nothing else can happen, ranks that test again and again may go on doing so, and deadlines pass.
     void add_last_resorts(std::vector<explored_step>& possible) {
         for (const rank_state& each : ranks_) {
-            if (each.at == place::tests && each.tests_in_vain < most_tests_)
+            if (each.at == place::tests && each.failed_tests < most_tests_)
                 possible.push_back({each.rank, false, true, {}});
             if (each.is_timed && (each.at == place::tests || each.at == place::waits))
                 possible.push_back({each.rank, false, true, deadline_passes});
@@ -633,7 +633,7 @@ class explored_world final : public order_observer {
         message_head head;
         head.what = message_head::kind::refused;
         head.number = answer.on & ~first_of_answers;
-        explored_letter letter{signature_of_messages, sizeof head, step_, bounce_buffer(sizeof head)};
+        explored_message letter{signature_of_messages, sizeof head, step_, bounce_buffer(sizeof head)};
         std::memcpy(letter.memory.data(), &head, sizeof head);
         mail_.post(rank, answer, std::move(letter));
         static_cast<void>(mail_.deliver(rank, answer));
@@ -646,7 +646,7 @@ class explored_world final : public order_observer {
     void note(happening::kind what, int rank, const std::string& words, const char* more = "") {
         if (history != nullptr) history->push_back({what, rank, -1, 0, words + more});
     }
-    void note(happening::kind what, int rank, int peer, const explored_letter& letter) {
+    void note(happening::kind what, int rank, int peer, const explored_message& letter) {
         history->push_back({what, rank, peer, letter.number, letter.what});
     }
 
@@ -669,12 +669,12 @@ class explored_world final : public order_observer {
         observer_of_order = outer;
     }
     /// The same; returns whether the rank has asked something meanwhile.
-    bool run_and_listen(rank_state& rank) {
+    bool run_and_note_questions(rank_state& rank) {
         has_asked_ = false;
         run(rank);
         return has_asked_;
     }
-    void go_on(rank_state& rank, explored_turn turn) {
+    void go_on(rank_state& rank, resume_reason turn) {
         rank.turn = turn;
         run(rank);
     }
@@ -699,8 +699,8 @@ class explored_world final : public order_observer {
     std::vector<explored_channel> asked_or_ends_;
     std::vector<rank_state> ranks_;
     explored_mail mail_;
-    std::vector<std::unique_ptr<seat>> seats_;
-    std::size_t seats_used_ = 0;
+    std::vector<std::unique_ptr<lane_record>> lane_records_;
+    std::size_t lane_records_used_ = 0;
 };
 
 }  // namespace allfold::detail

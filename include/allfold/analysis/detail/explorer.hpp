@@ -14,9 +14,9 @@
 
 #include "allfold/analysis/detail/explored_call.hpp"
 #include "allfold/analysis/detail/explored_mail.hpp"
+#include "allfold/analysis/detail/explored_text.hpp"
 #include "allfold/analysis/detail/explored_token.hpp"
 #include "allfold/analysis/detail/explored_values.hpp"
-#include "allfold/analysis/detail/explored_words.hpp"
 #include "allfold/analysis/detail/explored_world.hpp"
 #include "allfold/analysis/detail/same_order.hpp"
 #include "allfold/analysis/detail/search_tree.hpp"
@@ -47,8 +47,8 @@ class explorer {
             ~leave() { world.watch = nullptr; }
         } at_the_end{world_};
         world_.sends = options_.sends == standard_sends::each_by_itself ? sending::chosen : sending::held;
-        if (options_.frontier.empty() || goes_on_from(options_.frontier)) explore_all();
-        if (found_.complete_ && is_to_go_on_without_room()) {
+        if (options_.frontier.empty() || resume_from(options_.frontier)) explore_all();
+        if (found_.complete_ && must_explore_without_room()) {
             world_.sends = sending::waits;
             tree_.forget();
             explore_all();
@@ -57,7 +57,7 @@ class explorer {
             std::erase_if(found_.findings_,
                           [](const finding& each) { return each.what == verdict::deadlock_unless_held; });
         found_.seconds_ = seconds();
-        if (is_sound_) std::ranges::for_each(found_.findings_, [this](finding& each) { look_closely(each); });
+        if (is_world_usable_) std::ranges::for_each(found_.findings_, [this](finding& each) { minimise(each); });
         return std::move(found_);
     }
 
@@ -74,7 +74,7 @@ class explorer {
             for (int r = 0; r < world_.size(); ++r) world_.note_end(r, text_of_end(world_, r));
             world_.history = nullptr;
             if (!difference_.empty())
-                add(verdict::different_values, difference_ + text_of_parting(before, history, world_.size()),
+                add(verdict::different_values, difference_ + text_of_divergence(before, history, world_.size()),
                     std::string(schedule.substr(schedule.find(':') + 1)));
             for (finding& one : found_.findings_)
                 if (one.history.empty()) one.history = history;
@@ -97,45 +97,46 @@ class explorer {
                 run_one([this](std::uint64_t settled) { return tree_.choose(possible_, settled); }, true);
             if (end == ending::changed || tree_.depth() < tree_.path_length()) {
                 add_not_repeated(text({"step ", tree_.depth() + 1, " of an execution"}));
-                is_sound_ = world_.release();
+                is_world_usable_ = world_.release();
                 return;
             }
             const auto leftovers = find_leftovers();
-            const bool is_to_begin_anew = has_learned();
+            const bool must_restart = has_learned();
             asked |= world_.asked().of_messages;
             if (end == ending::complete) judge();
             std::uint64_t any_order = asked_.of_all;
             if (end == ending::asleep) any_order |= ranks_that_have_not_returned();  // they might have asked later
             if (!released() || !repeats()) return;
-            if (is_to_begin_anew) {
+            if (must_restart) {
                 tree_.forget();
                 expected_to_ask |= std::exchange(asked, 0);
                 continue;
             }
-            if (!goes_on(end, leftovers, any_order)) return;
+            if (!record_execution(end, leftovers, any_order)) return;
         }
         if ((expected_to_ask & ~asked) != 0) add_not_repeated("the first execution");
     }
     /// Called after an execution that counts; false if no other one is to follow.
-    [[nodiscard]] bool goes_on(ending end, const std::vector<explored_leftover>& leftovers, std::uint64_t any_order) {
-        const bool is_repeated = end == ending::complete && is_to_wait_in_that_order();
+    [[nodiscard]] bool record_execution(ending end, const std::vector<explored_leftover>& leftovers,
+                                        std::uint64_t any_order) {
+        const bool is_repeated = end == ending::complete && must_repeat_with_waits();
         end == ending::complete ? ++found_.executions_ : ++found_.redundant_;
         if (is_repeated) ++found_.executions_;
         found_.complete_ = !tree_.next(leftovers, any_order);
         found_.seconds_ = seconds();
         const bool has_more_to_do = wants_more();
-        if (is_repeated && !waited_in_that_order()) return false;
+        if (is_repeated && !repeat_with_waits()) return false;
         if (!has_more_to_do && !found_.complete_) found_.frontier_ = frontier();
         return has_more_to_do;
     }
     /// Whether it matters which sends are held, given the order of the latest execution.
-    [[nodiscard]] bool is_to_wait_in_that_order() const {
+    [[nodiscard]] bool must_repeat_with_waits() const {
         return options_.sends == standard_sends::as_needed && world_.sends == sending::held &&
                world_.standard_sends() != 0 && !world_.is_timed() && !has_lost_or_deadlock();
     }
     /// Repeats the latest execution, with sends held only where its order requires it. False if the world cannot be
     /// used again.
-    [[nodiscard]] bool waited_in_that_order() {
+    [[nodiscard]] bool repeat_with_waits() {
         same_order chosen(tree_, world_);
         world_.sends = sending::waits;
         const ending end = run_one(
@@ -166,7 +167,7 @@ class explorer {
         return out.str();
     }
     /// Resumes from a frontier. The first execution is repeated for its values.
-    [[nodiscard]] bool goes_on_from(const std::string& text_of_it) {
+    [[nodiscard]] bool resume_from(const std::string& text_of_it) {
         std::istringstream in(text_of_it);
         std::string mark, begin;
         int ranks = 0, sends = 0;
@@ -184,7 +185,7 @@ class explorer {
         static_cast<void>(run_forced(std::string_view(first_token_)));
         static_cast<void>(values_.difference());
         world_.sends = static_cast<sending>(sends);
-        heed_what_is_asked();
+        apply_asked();
         return released();
     }
     [[nodiscard]] double seconds() const { return std::chrono::duration<double>(clock::now() - began_).count(); }
@@ -214,7 +215,7 @@ class explorer {
     }
     /// How an execution has ended in which nothing can happen any more.
     [[nodiscard]] ending ending_of_all() const noexcept {
-        return world_.keeps_any_back() ? ending::asleep : ending::complete;
+        return world_.withholds_any() ? ending::asleep : ending::complete;
     }
     /// A step whose time no question can tell; -1 if there is none.
     ///
@@ -239,11 +240,11 @@ class explorer {
     [[nodiscard]] bool has_learned() {
         const auto before = asked_;
         asked_ |= world_.asked();
-        heed_what_is_asked();
+        apply_asked();
         return asked_ != before && (options_.reduced || asked_.has_ready_sends != before.has_ready_sends ||
                                     asked_.of_cancels != before.of_cancels);
     }
-    void heed_what_is_asked() {
+    void apply_asked() {
         world_.has_ready_sends = asked_.has_ready_sends;
         world_.sends_to_cancel = asked_.of_cancels;
     }
@@ -264,7 +265,7 @@ class explorer {
     }
 
     /// Whether it matters that sends may wait. If a message is lost, its send waits forever.
-    [[nodiscard]] bool is_to_go_on_without_room() const {
+    [[nodiscard]] bool must_explore_without_room() const {
         return options_.sends == standard_sends::as_needed && world_.sends == sending::held && asks_of_sends_ &&
                !has_lost_or_deadlock();
     }
@@ -285,15 +286,15 @@ class explorer {
     }
     [[nodiscard]] std::vector<explored_leftover> find_leftovers() {
         std::vector<explored_leftover> all;
-        world_.mail().for_each_leftover(false, [&](int to, const auto& from, const explored_letter& first) {
+        world_.mail().for_each_leftover(false, [&](int to, const auto& from, const explored_message& first) {
             all.push_back({to, from, first.posted_in});
         });
         return all;
     }
     /// False if the world cannot be used again.
     [[nodiscard]] bool released() {
-        is_sound_ = world_.release();
-        if (is_sound_) return true;
+        is_world_usable_ = world_.release();
+        if (is_world_usable_) return true;
         add(verdict::no_progress, "a rank does not return although its calls keep throwing");
         return false;
     }
@@ -305,7 +306,7 @@ class explorer {
             const auto sends = world_.sends;
             static_cast<void>(run_forced(std::string_view(first_token_)));
             world_.sends = sends;
-            heed_what_is_asked();
+            apply_asked();
             const std::string again = values_.difference();
             if (!released()) return false;
             if (!again.empty()) {
@@ -319,10 +320,10 @@ class explorer {
 
     void judge() {
         if (!std::exchange(has_first_, true)) first_token_ = token_;
-        if (world_.standard_sends() != 0 && is_to_wait_in_any_order()) asks_of_sends_ = true;
+        if (world_.standard_sends() != 0 && must_explore_waits()) asks_of_sends_ = true;
         const bool waits = any_is_at(place::waits), tests = any_is_at(place::tests);
         add_changes();
-        if (!any_failed() && waits) world_.look_in_vain();
+        if (!any_failed() && waits) world_.check_all_waits();
         if (any_failed()) return add_failures();
         if (waits || tests) {
             const bool holds_all = world_.waiting_sends() == 0;
@@ -335,16 +336,16 @@ class explorer {
         }
         add_kept();
         add_buffers();
-        if (!world_.is_anybody_late()) add_lost();
+        if (!world_.has_passed_deadline()) add_lost();
         difference_ = values_.difference();
     }
     /// Whether sends that wait may lead to more than a deadlock, or nothing at all is to be left out.
-    [[nodiscard]] bool is_to_wait_in_any_order() const {
+    [[nodiscard]] bool must_explore_waits() const {
         return !options_.reduced || world_.is_timed() || (world_.open_sends() & asked_.of_ends) != 0;
     }
     void add_lost() {
         std::vector<std::string> lost;  // sorted: the order of their posts makes no difference
-        world_.mail().for_each_leftover(true, [&](int to, const auto& from, const explored_letter& first) {
+        world_.mail().for_each_leftover(true, [&](int to, const auto& from, const explored_message& first) {
             if (!is_an_answer(from, first)) lost.push_back(text_of_leftover(world_, to, from, first));
         });
         for (int r = 0; r < world_.size(); ++r) {
@@ -411,7 +412,7 @@ class explorer {
     }
     /// Shortens the schedule of a fault, as far as a limited number of attempts allow: choices are replaced by the
     /// first ones, from the last one back. Then records what happens.
-    void look_closely(finding& one) {
+    void minimise(finding& one) {
         if (one.what == verdict::not_deterministic) return;
         const std::size_t begin = one.schedule.find_last_of(":/") + 1;
         const std::string head = one.schedule.substr(0, begin);
@@ -419,7 +420,7 @@ class explorer {
         std::vector<int> choices = explored_token::choices(best);
         const std::string mark = explored_token::begin_of(best);
         int attempts = 0;
-        for (std::size_t i = choices.size(); is_sound_ && i-- > 0 && attempts < most_attempts;) {
+        for (std::size_t i = choices.size(); is_world_usable_ && i-- > 0 && attempts < max_attempts;) {
             if (choices[i] == 0) continue;
             ++attempts;
             const int before = std::exchange(choices[i], 0);
@@ -432,16 +433,16 @@ class explorer {
         }
         one.schedule = head + best;
         std::vector<happening> history;
-        if (is_sound_ && shows(one, best, &history)) one.history = std::move(history);
-        if (is_sound_ && one.what == verdict::different_values)
-            one.text += text_of_parting(history_of_run(head.substr(head.find(':') + 1)), one.history, world_.size());
+        if (is_world_usable_ && shows(one, best, &history)) one.history = std::move(history);
+        if (is_world_usable_ && one.what == verdict::different_values)
+            one.text += text_of_divergence(history_of_run(head.substr(head.find(':') + 1)), one.history, world_.size());
     }
     [[nodiscard]] std::vector<happening> history_of_run(std::string_view token) {
         std::vector<happening> history;
         world_.history = &history;
         static_cast<void>(run_forced(token.substr(0, token.find('/'))));
         world_.history = nullptr;
-        is_sound_ = world_.release();
+        is_world_usable_ = world_.release();
         return history;
     }
     /// Whether this execution has the same fault.
@@ -459,7 +460,7 @@ class explorer {
             for (int r = 0; r < world_.size(); ++r) world_.note_end(r, text_of_end(world_, r));
         world_.history = nullptr;
         difference_.clear();
-        is_sound_ = world_.release();
+        is_world_usable_ = world_.release();
         found_.findings_.swap(others);
         found_.left_out_ = left_out;
         return is_same;
@@ -484,7 +485,7 @@ class explorer {
             ++found_.left_out_;
     }
     static constexpr const char* frontier_mark = "allfold-frontier-3";
-    static constexpr int most_attempts = 100;  // to shorten a schedule
+    static constexpr int max_attempts = 100;  // to shorten a schedule
 
     [[nodiscard]] std::vector<std::string_view> parts_of(std::string_view schedule) const {
         const std::string begin = text({world_.size(), ":"});
@@ -506,10 +507,10 @@ class explorer {
     std::string token_, first_token_, difference_;
     clock::time_point began_ = clock::now();
     bool has_first_ = false, has_repeated_ = false, asks_of_sends_ = false;
-    explored_world::askers asked_;  // in any execution so far
+    explored_world::asking_ranks asked_;  // in any execution so far
     bool wants_more_ = true, had_lost_or_deadlock_ = false;
     std::uint64_t executions_before_ = 0;  // a resumed exploration continues the count
-    bool is_sound_ = true;                 // the world can be used again
+    bool is_world_usable_ = true;          // the world can be used again
 };
 
 }  // namespace allfold::detail

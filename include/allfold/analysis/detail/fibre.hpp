@@ -72,9 +72,9 @@ class fibre_stack {
 };
 
 /// The exceptions that are caught or in flight: the C++ runtime keeps them per thread.
-class exceptions_of_one_rank {
+class rank_exceptions {
   public:
-    void change_places() noexcept {
+    void swap() noexcept {
         void* const current = static_cast<void*>(abi::__cxa_get_globals());
         kept before;
         std::memcpy(&before, current, sizeof before);
@@ -115,8 +115,8 @@ class fibre {
     /// Runs the fibre until it leaves.
     void enter() {
         entered = this;
-        in_flight_.change_places();
-        exceptions_.change_places();
+        in_flight_.swap();
+        exceptions_.swap();
 #if defined(ALLFOLD_FIBRES_UNDER_TSAN)
         outer_fibre_ = __tsan_get_current_fiber();
         __tsan_switch_to_fiber(own_fibre_, 0);
@@ -129,8 +129,8 @@ class fibre {
 #if defined(ALLFOLD_FIBRES_UNDER_ASAN)
         __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 #endif
-        exceptions_.change_places();
-        in_flight_.change_places();
+        exceptions_.swap();
+        in_flight_.swap();
     }
     /// Called from within the fibre.
     void leave() {
@@ -165,8 +165,8 @@ class fibre {
     void (*body_)(void*);
     void* argument_;
     ucontext_t own_{}, outer_{};
-    background::of_one_rank in_flight_;
-    exceptions_of_one_rank exceptions_;
+    background::rank_context in_flight_;
+    rank_exceptions exceptions_;
 #if defined(ALLFOLD_FIBRES_UNDER_ASAN)
     const void* outer_bottom_ = nullptr;
     std::size_t outer_size_ = 0;

@@ -32,8 +32,8 @@ struct running_rank {
     bool has_epilogue = false;
     step now{};
     step more{};  ///< the second part of its messages, if they have one
-    meeting sending{};
-    meeting_in_order receiving{};
+    pending_sends sending{};
+    pending_receives receiving{};
 
     [[nodiscard]] constexpr bool step_over() const noexcept { return sending.over() && receiving.over(); }
     [[nodiscard]] constexpr bool sends_to(int peer) const noexcept { return sending.awaits(now.to, peer, rank); }
@@ -182,7 +182,7 @@ class interpreter {
         if (self.step_over())
             make_ready(self);
         else
-            meet_peers(self);
+            match_peers(self);
     }
 
     constexpr void begin(state& self) {
@@ -206,7 +206,7 @@ class interpreter {
         ready_ = self.rank;
     }
 
-    constexpr void meet_peers(state& self) {
+    constexpr void match_peers(state& self) {
         for (int i = 0; i < self.sending.count() && reader_.ok; ++i) {
             state& peer = at(self.now.to.at(i, self.rank));
             if (peer.receives_from(self.rank)) take_all(peer);
@@ -270,8 +270,8 @@ class interpreter {
 
     constexpr void arrive(state& sender, state& receiver, int blocks) {
         reader_.receives(sender, receiver, blocks);
-        sender.sending.meet(sender.now.to, receiver.rank, sender.rank);
-        receiver.receiving.meet();
+        sender.sending.complete_one(sender.now.to, receiver.rank, sender.rank);
+        receiver.receiving.complete_one();
         if (sender.step_over()) make_ready(sender);
         if (receiver.step_over()) make_ready(receiver);
     }

@@ -37,7 +37,7 @@ class prover : public costs {
         open(slot::scratch_b, in_scratch, claimed.scratch_slots >= 2);
         results_ = slot_of(slot::result).cells;
         first_kept_ = kept_.data();
-        if (promise_.meets) open_meeting();
+        if (promise_.synchronises) init_known_ranks();
     }
 
     // What happens
@@ -55,11 +55,11 @@ class prover : public costs {
             for (int part = 0; part < self.parts(); ++part) await_operands(self, part);
     }
     constexpr void posts(const running_rank& self) {
-        if (promise_.meets) told_[at(self.rank)] = heard_[at(self.rank)];
+        if (promise_.synchronises) known_when_posted_[at(self.rank)] = known_ranks_[at(self.rank)];
     }
     constexpr void receives(const running_rank& sender, const running_rank& receiver, int blocks) {
         costs::receives(sender, receiver, blocks);
-        if (promise_.meets) heard_[at(receiver.rank)].unite(told_[at(sender.rank)]);
+        if (promise_.synchronises) known_ranks_[at(receiver.rank)].unite(known_when_posted_[at(sender.rank)]);
     }
     constexpr void copies(const running_rank&, const cell_at_rank& from, const cell_at_rank& into) {
         write(into, read(from));
@@ -94,7 +94,7 @@ class prover : public costs {
     /// After the run: checks what every rank holds.
     constexpr void check_end() {
         for (int r = 0; r < size_ && ok; ++r) {
-            if (promise_.meets) check_heard(r);
+            if (promise_.synchronises) check_knows_all(r);
             for (int b = 0; b < blocks_; ++b)
                 if (const content wanted = promised(r, b); wanted.exists()) check_result(r, b, wanted);
         }
@@ -135,10 +135,10 @@ class prover : public costs {
         opened.values.resize(at(size_) * at(blocks));
         opened.cells = opened.values.data();
     }
-    constexpr void open_meeting() {
-        heard_.assign(at(size_), rank_bits(size_));
-        told_.resize(at(size_));
-        for (int r = 0; r < size_; ++r) heard_[at(r)].insert(r);
+    constexpr void init_known_ranks() {
+        known_ranks_.assign(at(size_), rank_bits(size_));
+        known_when_posted_.resize(at(size_));
+        for (int r = 0; r < size_; ++r) known_ranks_[at(r)].insert(r);
     }
 
     // The slots of all ranks
@@ -262,7 +262,7 @@ class prover : public costs {
     /// Several messages, or parts of one, must not be written to the same block: the result would depend on which is
     /// last.
     constexpr void check_once(const running_rank& self) {
-        rank_bits seen(4 * most_blocks());
+        rank_bits seen(4 * max_blocks());
         for (int part = 0; part < self.parts(); ++part) {
             const step& now = self.part(part);
             const int messages = now.received == addressed::alike ? 1 : self.receiving.count();
@@ -270,7 +270,7 @@ class prover : public costs {
                 insert_once(self, now.into, written_for(self, part, self.now.from.at(i, self.rank)), seen);
         }
     }
-    [[nodiscard]] constexpr int most_blocks() {
+    [[nodiscard]] constexpr int max_blocks() {
         const int in_scratch = slot_of(slot::scratch_a).blocks;
         return blocks_ < in_scratch ? in_scratch : blocks_;
     }
@@ -278,7 +278,7 @@ class prover : public costs {
         for (int i = 0; i < received.size() && ok; ++i) {
             const cell_at_rank p = self.at(into, received[i]);
             if (p.block < 0 || p.block >= slot_of(into).blocks) return fail_block(p);
-            const int number = static_cast<int>(into) * most_blocks() + p.block;
+            const int number = static_cast<int>(into) * max_blocks() + p.block;
             if (seen.contains(number)) fail_at(p, fault::received_twice);
             seen.insert(number);
         }
@@ -298,8 +298,8 @@ class prover : public costs {
 
     // Checks after the run
 
-    constexpr void check_heard(int rank) {
-        const int count = heard_[at(rank)].count();
+    constexpr void check_knows_all(int rank) {
+        const int count = known_ranks_[at(rank)].count();
         if (count != size_)
             fail({.what = fault::wrong_result, .rank = rank, .left = {0, size_, count}, .right = {0, size_, size_}});
     }
@@ -385,8 +385,8 @@ class prover : public costs {
     const Value* results_ = nullptr;
     std::vector<kept_operands> kept_;  ///< rank by rank and part by part
     kept_operands* first_kept_ = nullptr;
-    std::vector<rank_bits> heard_{};  ///< which ranks each rank has heard of
-    std::vector<rank_bits> told_{};   ///< which of them it knew of when it posted its messages
+    std::vector<rank_bits> known_ranks_{};        ///< which ranks each rank has heard of
+    std::vector<rank_bits> known_when_posted_{};  ///< which of them it knew of when it posted its messages
 };
 
 }  // namespace allfold::detail

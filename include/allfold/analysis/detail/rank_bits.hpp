@@ -47,13 +47,13 @@ class rank_bits {
 };
 
 /// The sending side of a step in progress: how many peers it has, and which of them have taken their message.
-class meeting {
+class pending_sends {
   public:
     constexpr void open(const peers& who, int self, int size) {
         count_ = open_ = who.count(self, size);
         if (count_ > 1) met_ = rank_bits(count_);
     }
-    constexpr void meet(const peers& who, int peer, int self) noexcept {
+    constexpr void complete_one(const peers& who, int peer, int self) noexcept {
         if (count_ > 1) met_.insert(who.index_of(peer, self));
         --open_;
     }
@@ -70,13 +70,13 @@ class meeting {
 };
 
 /// The receiving side of a step in progress: messages are taken in the order of its peers.
-class meeting_in_order {
+class pending_receives {
   public:
     constexpr void open(const peers& who, int self, int size) {
         count_ = who.count(self, size);
         met_ = 0;
     }
-    constexpr void meet() noexcept { ++met_; }
+    constexpr void complete_one() noexcept { ++met_; }
     [[nodiscard]] constexpr int count() const noexcept { return count_; }
     [[nodiscard]] constexpr int met() const noexcept { return met_; }
     [[nodiscard]] constexpr bool over() const noexcept { return met_ == count_; }

@@ -89,7 +89,7 @@ struct explored_leftover {
 
 class search_tree {
   public:
-    static constexpr int most_ranks = 64;
+    static constexpr int max_ranks = 64;
     static constexpr int asleep = -1, changed = -2;
 
     /// If not `reduced`: all orders of all steps.

@@ -255,17 +255,17 @@ template <class Wanted, class... Options>
 inline constexpr bool has_option = (std::same_as<Options, Wanted> || ...);
 
 /// The options for an argument: for the only one that is cut into blocks for all ranks, or for one of two.
-struct said_of_one {
+struct options_of_one {
     using along = axis;
     using blocks = partition;
     using displaced = displacements;
 };
-struct said_of_input {
+struct options_of_input {
     using along = split_axis;
     using blocks = input_blocks;
     using displaced = input_displacements;
 };
-struct said_of_output {
+struct options_of_output {
     using along = concat_axis;
     using blocks = output_blocks;
     using displaced = output_displacements;

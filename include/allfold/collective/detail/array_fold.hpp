@@ -63,7 +63,7 @@ struct array_claim {
 };
 
 /// Throws if a rank's claim is invalid regardless of the other ranks.
-inline void require_sense(const arrangement_place& at, const array_claim& said) {
+inline void require_valid_claim(const arrangement_place& at, const array_claim& said) {
     said.source.check();
     said.target.check();
     if (said.source.count != said.target.count)
@@ -103,7 +103,7 @@ inline void require_one_array(const arrangement_place& at, std::span<const array
                                        ", but rank 0 names root ", static_cast<std::int64_t>(first.root)});
         ++r;
     }
-    require_sense(at, first);
+    require_valid_claim(at, first);
     for (int r = 0; const array_claim& each : claims) require_elements(at, r++, each);
 }
 
@@ -174,45 +174,45 @@ class parcel_exchange {
                  const Limit&... limit) {
         sent_ = std::move(sent);
         received_ = std::move(received);
-        going_ = sort_by_rank(sent_, ranks);
-        coming_ = sort_by_rank(received_, ranks);
-        arrived_ = heap_array<T>(coming_.total());
+        sent_partition_ = sort_by_rank(sent_, ranks);
+        received_partition_ = sort_by_rank(received_, ranks);
+        arrived_ = heap_array<T>(received_partition_.total());
         if (!are_in_order(sent_)) {
-            packed_ = heap_array<T>(going_.total());
+            packed_ = heap_array<T>(sent_partition_.total());
             stages.own([this, from] { pack(from); });
             from = packed_.data();
         }
-        const std::span<const T> out(from, going_.total());
+        const std::span<const T> out(from, sent_partition_.total());
         const std::span<T> in(arrived_.data(), arrived_.size());
-        stages.run(all_to_all, out, in, input_blocks{going_}, output_blocks{coming_}, limit...);
+        stages.run(all_to_all, out, in, input_blocks{sent_partition_}, output_blocks{received_partition_}, limit...);
         is_placed_ = !are_in_order(received_);
         if (!is_placed_) return;
-        placed_ = heap_array<T>(coming_.total());
+        placed_ = heap_array<T>(received_partition_.total());
         stages.own([this] { place(); });
     }
     [[nodiscard]] T* result() const noexcept { return is_placed_ ? placed_.data() : arrived_.data(); }
 
   private:
     void pack(const T* from) {
-        for_each_packed(sent_, going_, [&](const parcel& p, std::size_t at) {
+        for_each_packed(sent_, sent_partition_, [&](const parcel& p, std::size_t at) {
             std::copy_n(from + p.first, p.length, packed_.data() + at);
         });
     }
     void place() {
-        for_each_packed(received_, coming_, [&](const parcel& p, std::size_t at) {
+        for_each_packed(received_, received_partition_, [&](const parcel& p, std::size_t at) {
             std::move(arrived_.data() + at, arrived_.data() + at + p.length, placed_.data() + p.first);
         });
     }
 
     std::vector<parcel> sent_, received_;
-    partition going_ = partition::even(0, 1), coming_ = going_;
+    partition sent_partition_ = partition::even(0, 1), received_partition_ = sent_partition_;
     heap_array<T> packed_, arrived_, placed_;
     bool is_placed_ = false;
 };
 
 /// A rank's first message: the hash of its claim, or 0 if the claim is invalid, and the folds of its pieces if they
 /// fit. The type is the same whatever the ranks call.
-struct greeting {
+struct claim_message {
     std::uint64_t claim = 0;
     std::array<std::byte, 56> folds{};  // together with the claim, one cache line
 
@@ -235,11 +235,11 @@ class array_fold {
     void agree(Stages& stages, const char* collective, const array_claim& claim, const Value* x,
                const how_folded& how) {
         const arrangement_place at{collective, rank_, ranks_};
-        if constexpr (Stages::come_later) {  // the later stages are laid out from the claim, so it must be valid
-            require_sense(at, claim);
+        if constexpr (Stages::is_deferred) {  // the later stages are laid out from the claim, so it must be valid
+            require_valid_claim(at, claim);
             require_elements(at, rank_, claim);
             compare(stages, at, claim);
-        } else if (!greet(stages, at, claim, x, how)) {
+        } else if (!exchange_claims(stages, at, claim, x, how)) {
             compare(stages, at, claim);
         }
     }
@@ -278,7 +278,7 @@ class array_fold {
     }
 
   private:
-    static constexpr std::size_t said_at_most = greeting::most<state>;
+    static constexpr std::size_t max_sent_folds = claim_message::most<state>;
 
     [[nodiscard]] static std::size_t index(int rank) noexcept { return static_cast<std::size_t>(rank); }
     [[nodiscard]] std::size_t size() const noexcept { return index(ranks_); }
@@ -309,23 +309,25 @@ class array_fold {
 
     /// Whether all ranks make the same claim, and it is valid.
     template <class Stages>
-    [[nodiscard]] bool greet(Stages& stages, const arrangement_place& at, const array_claim& claim, const Value* x,
-                             const how_folded& how) {
-        greeting_ = heap_array<greeting>(1);  // not on the stack: a transport may still hold it after a failure
-        greeting& own = greeting_[0];
-        if (makes_sense(at, claim)) {
+    [[nodiscard]] bool exchange_claims(Stages& stages, const arrangement_place& at, const array_claim& claim,
+                                       const Value* x, const how_folded& how) {
+        claim_message_ =
+            heap_array<claim_message>(1);  // not on the stack: a transport may still hold it after a failure
+        claim_message& own = claim_message_[0];
+        if (is_valid_claim(at, claim)) {
             own.claim = claim.hash();
             if (claim.source == claim.target) fold_into(stages, own, x, {claim.source, ranks_, how});
         }
-        greetings_ = heap_array<greeting>(size());
-        limited(stages, all_gather, std::span<const greeting>(greeting_.data(), 1),
-                std::span(greetings_.data(), greetings_.size()));
-        return own.claim != 0 && std::ranges::all_of(greetings_, [&](const auto& g) { return g.claim == own.claim; });
+        claim_messages_ = heap_array<claim_message>(size());
+        limited(stages, all_gather, std::span<const claim_message>(claim_message_.data(), 1),
+                std::span(claim_messages_.data(), claim_messages_.size()));
+        return own.claim != 0 &&
+               std::ranges::all_of(claim_messages_, [&](const auto& g) { return g.claim == own.claim; });
     }
     /// An invalid claim is reported later, once all ranks know of it.
-    [[nodiscard]] bool makes_sense(const arrangement_place& at, const array_claim& claim) const {
+    [[nodiscard]] bool is_valid_claim(const arrangement_place& at, const array_claim& claim) const {
         try {
-            require_sense(at, claim);
+            require_valid_claim(at, claim);
             require_elements(at, rank_, claim);
         } catch (const error&) {
             return false;
@@ -333,22 +335,22 @@ class array_fold {
         return true;
     }
     template <class Stages>
-    void fold_into(Stages& stages, greeting& said, const Value* x, const array_pieces& parts) {
-        if constexpr (said_at_most > 0) {
-            are_said_ = parts.most_held() <= said_at_most;
-            if (!are_said_) return;
+    void fold_into(Stages& stages, claim_message& said, const Value* x, const array_pieces& parts) {
+        if constexpr (max_sent_folds > 0) {
+            are_folds_sent_ = parts.max_held() <= max_sent_folds;
+            if (!are_folds_sent_) return;
             stages.own([&] {
-                std::array<state, said_at_most> own;
+                std::array<state, max_sent_folds> own;
                 fold_pieces(x, parts, own.data());
                 std::memcpy(said.folds.data(), own.data(), parts.held_by(rank_) * sizeof(state));
             });
         }
     }
-    void learn_from_greetings() {
-        learned_ = heap_array<state>(size() * said_at_most);
+    void learn_from_claims() {
+        learned_ = heap_array<state>(size() * max_sent_folds);
         for (std::size_t r = 0; r < size(); ++r)
-            std::memcpy(static_cast<void*>(&learned_[r * said_at_most]), greetings_[r].folds.data(),
-                        said_at_most * sizeof(state));
+            std::memcpy(static_cast<void*>(&learned_[r * max_sent_folds]), claim_messages_[r].folds.data(),
+                        max_sent_folds * sizeof(state));
     }
     template <class Stages>
     void compare(Stages& stages, const arrangement_place& at, const array_claim& claim) {
@@ -373,8 +375,8 @@ class array_fold {
     void learn(Stages& stages, const Value* x, const array_pieces& parts, int root) {
         parts_.emplace(parts);
         held_ = parts.held_by(rank_);
-        if constexpr (said_at_most > 0)
-            if (are_said_) return learn_from_greetings();
+        if constexpr (max_sent_folds > 0)
+            if (are_folds_sent_) return learn_from_claims();
         values_ = heap_array<state>(held_);
         stages.own([this, x] { fold_pieces(x, *parts_, values_.data()); });
         if (parts.goes_to_all())
@@ -416,7 +418,7 @@ class array_fold {
         parts_->for_each([&](const piece&, int holder) { visit(holder, *next[index(holder)]++); });
     }
     [[nodiscard]] const state* folds_of(int rank) const {
-        if (are_said_) return learned_.data() + index(rank) * said_at_most;
+        if (are_folds_sent_) return learned_.data() + index(rank) * max_sent_folds;
         return learned_.data() + by_rank_.offset(rank);
     }
     [[nodiscard]] state fold_of_pieces() {
@@ -556,8 +558,8 @@ class array_fold {
     const Op& op_;
     std::tuple<Limit...> limit_;
     heap_array<std::uint64_t> claim_, claims_;
-    heap_array<greeting> greeting_, greetings_;
-    bool are_said_ = false;          // the folds of all pieces came with the greetings
+    heap_array<claim_message> claim_message_, claim_messages_;
+    bool are_folds_sent_ = false;    // the folds of all pieces came with the claims
     parcel_exchange<Value> moving_;  // moves elements to their ranks in the target
     std::optional<array_pieces> parts_;
     std::size_t held_ = 0;                        // number of pieces of this rank

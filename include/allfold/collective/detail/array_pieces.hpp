@@ -60,14 +60,14 @@ class array_pieces {
         } else {
             chunk_ = std::bit_ceil(blocks == 1 ? array.count : (array.count + size - 1) / size);
             const bool are_nodes = shift == 0 && std::has_single_bit(array.block) && array.block <= chunk_;
-            if (blocks > 1 && !are_nodes) most_of_block = most_nodes_in(std::min(array.block, array.count));
+            if (blocks > 1 && !are_nodes) most_of_block = max_nodes_in(std::min(array.block, array.count));
         }
         first_rank_ = array.owner(0, ranks);
         sections_ = section_of(array.count - 1) + 1;
-        most_held_ = what_ == pieces_of::rank ? 1 : turns * most_of_block;
-        const std::size_t further_ranks = size - std::min(size, two);
-        goes_to_all_ = what_ == pieces_of::rank || blocks * most_of_block <= std::max(size, few) ||
-                       array.block >= much_for_each_rank * further_ranks * most_of_block;
+        max_held_ = what_ == pieces_of::rank ? 1 : turns * most_of_block;
+        const std::size_t further_ranks = size - std::min(size, all_pieces_ranks);
+        goes_to_all_ = what_ == pieces_of::rank || blocks * most_of_block <= std::max(size, all_pieces_limit) ||
+                       array.block >= hidden_elements_per_rank * further_ranks * most_of_block;
     }
 
     [[nodiscard]] const block_cyclic& array() const noexcept { return array_; }
@@ -75,7 +75,7 @@ class array_pieces {
     [[nodiscard]] bool in_one_tree() const noexcept { return what_ == pieces_of::tree; }
     [[nodiscard]] std::size_t chunk() const noexcept { return chunk_; }
     /// An upper bound on the number of pieces of any rank.
-    [[nodiscard]] std::size_t most_held() const noexcept { return most_held_; }
+    [[nodiscard]] std::size_t max_held() const noexcept { return max_held_; }
     /// Whether every rank learns the folds of all pieces: this takes one round, but each rank goes through all of them.
     [[nodiscard]] bool goes_to_all() const noexcept { return goes_to_all_; }
 
@@ -145,18 +145,18 @@ class array_pieces {
     }
 
   private:
-    static constexpr std::size_t two = 2;  // with up to this many ranks, each receives all pieces anyway
+    static constexpr std::size_t all_pieces_ranks = 2;  // with up to this many ranks, each receives all pieces anyway
     // The folds of up to this many pieces are sent to all ranks, whatever the length of the pieces: 256 blocks of 64
     // floats on 4 ranks, two per core, took half the time that they took in sections.
-    static constexpr std::size_t few = 512;
+    static constexpr std::size_t all_pieces_limit = 512;
     // With this many elements per block for each further rank, the cost of every rank going through all blocks is
     // hidden. 4096 blocks of 64 floats on 4 ranks, which are too short, took 1.4 times as long this way as in sections.
-    static constexpr std::size_t much_for_each_rank = 48;
+    static constexpr std::size_t hidden_elements_per_rank = 48;
 
     [[nodiscard]] static std::size_t index(int rank) noexcept { return static_cast<std::size_t>(rank); }
     /// The most nodes of up to a chunk in `length` elements: nodes grow up to the size of a chunk, and shrink towards
     /// the end.
-    [[nodiscard]] std::size_t most_nodes_in(std::size_t length) const noexcept {
+    [[nodiscard]] std::size_t max_nodes_in(std::size_t length) const noexcept {
         return length / chunk_ + 2 * static_cast<std::size_t>(std::bit_width(std::min(length, chunk_)));
     }
     /// How many ranks have a block before this rank's first block.
@@ -192,7 +192,7 @@ class array_pieces {
     std::size_t shift_ = 0;  // position of the first element in the first section
     std::size_t chunk_ = 1;  // positions per section
     std::size_t sections_ = 0;
-    std::size_t most_held_ = 0;
+    std::size_t max_held_ = 0;
 };
 
 /// Where a node with this many leaves is split in two.
@@ -216,13 +216,13 @@ class folding {
     [[nodiscard]] State in_any_order(const Leaf& leaf, std::size_t first, std::size_t count) const {
         if constexpr (std::is_arithmetic_v<State>) {
             if (count >= 16 * many_lanes) return in_lanes<many_lanes>(leaf, first, count);
-            if (count >= 2 * eight) return in_lanes<eight>(leaf, first, count);
+            if (count >= 2 * unrolled_leaves) return in_lanes<unrolled_leaves>(leaf, first, count);
         }
         return in_row(leaf, first, count);
     }
     template <class Leaf>
     [[nodiscard]] State in_tree(const Leaf& leaf, std::size_t first, std::size_t count) const {
-        if (count == eight) return node<eight>(leaf, first);
+        if (count == unrolled_leaves) return node<unrolled_leaves>(leaf, first);
         if (count == 1) return leaf(first);
         const std::size_t left = cut_of_node(count);
         return join_(in_tree(leaf, first, left), in_tree(leaf, first + left, count - left));
@@ -257,14 +257,14 @@ class folding {
             sum = join_(sum, leaf(i));
             if constexpr (Inclusive) hand_out(store, i, sum);
         };
-        for (; first + eight <= end; first += eight)
-            for (std::size_t i = 0; i < eight; ++i) next(first + i);
+        for (; first + unrolled_leaves <= end; first += unrolled_leaves)
+            for (std::size_t i = 0; i < unrolled_leaves; ++i) next(first + i);
         for (; first < end; ++first) next(first);
     }
     template <bool Inclusive, class Leaf, class Store>
     State prefixes_in_tree(const Leaf& leaf, std::size_t first, std::size_t count, const State* before,
                            const Store& store) const {
-        if (count == eight) return prefixes_of<eight, Inclusive>(leaf, first, before, store);
+        if (count == unrolled_leaves) return prefixes_of<unrolled_leaves, Inclusive>(leaf, first, before, store);
         if (count > 1) {
             const std::size_t half = cut_of_node(count);
             State left = prefixes_in_tree<Inclusive>(leaf, first, half, before, store);
@@ -301,7 +301,7 @@ class folding {
     }
 
   private:
-    static constexpr std::size_t eight = 8;  // leaves in one unrolled subtree
+    static constexpr std::size_t unrolled_leaves = 8;  // leaves in one unrolled subtree
 
     static constexpr std::size_t many_lanes = 64;
 

@@ -53,21 +53,21 @@ template <verb V, class Collective, class Comm, class In, class Sizes, class Out
 class exchange_by_sizes final : public base_of_call<V> {
   public:
     exchange_by_sizes(Comm& comm, std::remove_reference_t<In>& in, std::remove_reference_t<Sizes>& sizes,
-                      std::remove_reference_t<Out>& out, partition& came, const Options&... options)
+                      std::remove_reference_t<Out>& out, partition& layout, const Options&... options)
         : comm_(comm),
           in_(in),
           sizes_(sizes),
           out_(out),
-          came_(&came),
+          layout_(&layout),
           lengths_(static_cast<std::size_t>(comm.size())),
           expected_(lengths_.size()),
           options_(options...) {}
 
     template <class Stages>
     void lay_out(Stages& stages) {
-        if constexpr (Stages::come_later) {  // placeholders until the sizes are known
+        if constexpr (Stages::is_deferred) {  // placeholders until the sizes are known
             sent_ = partition::even(rows_of<In>(in_.get()), comm_.size());
-            *came_ = partition::even(rows_of<Out>(out_.get()), comm_.size());
+            *layout_ = partition::even(rows_of<Out>(out_.get()), comm_.size());
         }
         stages.own([this] { read_sizes(); });
         std::apply(
@@ -79,10 +79,10 @@ class exchange_by_sizes final : public base_of_call<V> {
             },
             options_);
         stages.own([this] { make_room(); });
-        stages.run_late(Collective{}, [this](auto use) {
+        stages.run_deferred(Collective{}, [this](auto use) {
             std::apply(
                 [&](const auto&... options) {
-                    use(in_.get(), output(), input_blocks{sent_}, output_blocks{*came_}, options...);
+                    use(in_.get(), output(), input_blocks{sent_}, output_blocks{*layout_}, options...);
                 },
                 options_);
         });
@@ -110,8 +110,8 @@ class exchange_by_sizes final : public base_of_call<V> {
     }
     /// Finds the partition of the output, and resizes the output to fit if it is a container.
     void make_room() {
-        *came_ = partition::sizes(expected_);
-        const std::size_t rows = came_->total();
+        *layout_ = partition::sizes(expected_);
+        const std::size_t rows = layout_->total();
         auto& out = out_.get();
         if constexpr (element_range<std::remove_reference_t<Out>>) {
             if constexpr (requires { out.resize(rows); })
@@ -122,7 +122,7 @@ class exchange_by_sizes final : public base_of_call<V> {
     }
     [[nodiscard]] decltype(auto) output() {
         if constexpr (element_range<std::remove_reference_t<Out>>)
-            return std::span(std::ranges::data(out_.get()), came_->total());
+            return std::span(std::ranges::data(out_.get()), layout_->total());
         else
             return (out_.get());
     }
@@ -131,7 +131,7 @@ class exchange_by_sizes final : public base_of_call<V> {
     read_later in_;
     read_at_start sizes_;
     written_later out_;
-    partition* came_;  // describes the output
+    partition* layout_;  // describes the output
     std::vector<std::uint64_t> lengths_, expected_;
     partition sent_ = partition::even(0, 1);
     std::tuple<held_by_call<V, Options>...> options_;

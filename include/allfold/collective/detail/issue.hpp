@@ -17,7 +17,7 @@
 #include "allfold/collective/detail/arrangement.hpp"
 #include "allfold/collective/detail/to_front.hpp"
 #include "allfold/engine/compiled.hpp"
-#include "allfold/engine/detail/leave_behind.hpp"
+#include "allfold/engine/detail/leak.hpp"
 #include "allfold/engine/short_arguments.hpp"
 
 /// @file
@@ -62,7 +62,7 @@ template <class Collective, reach Reach>
 }
 
 /// Whether any candidate keeps the order.
-[[nodiscard]] constexpr bool some_keeps(std::span<const candidate> candidates, order level) noexcept {
+[[nodiscard]] constexpr bool any_keeps(std::span<const candidate> candidates, order level) noexcept {
     for (const candidate& each : candidates)
         if (each.schedule->keeps >= level) return true;
     return false;
@@ -108,7 +108,7 @@ template <class Collective, reach Reach, class Algorithm, class Op, class Elemen
     if constexpr (!has_level || !may_ask_for_order<Collective, Op, Element, OrderOption>()) {
         return false;
     } else if constexpr (std::same_as<Algorithm, automatic>) {
-        constexpr bool enough = !Collective::promise.folds || some_keeps(candidates_of<Collective, Reach>(), level);
+        constexpr bool enough = !Collective::promise.folds || any_keeps(candidates_of<Collective, Reach>(), level);
         static_assert(enough,
                       "allfold: no schedule of this collective gives the order level that the call asks for between "
                       "processes of several threads: ask for order::rank or a weaker level");
@@ -243,31 +243,31 @@ inline constexpr bool short_option = std::same_as<Option, root> || std::same_as<
 
 /// The mark of a list covers how the list is cut.
 template <class Option, class... All>
-inline constexpr bool is_known_by_its_mark = std::same_as<Option, partition> && has_option<list_mark, All...>;
+inline constexpr bool is_covered_by_list_mark = std::same_as<Option, partition> && has_option<list_mark, All...>;
 
 /// Whether calls of these types may be remembered.
 template <verb V, class Comm, class Op, class In, class Out, class... Options>
 inline constexpr bool may_be_remembered =
-    Comm::has_short_way && (may_be_short<Op, In, Out> || (V == verb::call && may_lift_short<Op, In, Out>)) &&
-    ((short_option<Options> || is_known_by_its_mark<Options, Options...>) && ...);
+    Comm::has_short_path && (may_be_short<Op, In, Out> || (V == verb::call && may_lift_short<Op, In, Out>)) &&
+    ((short_option<Options> || is_covered_by_list_mark<Options, Options...>) && ...);
 
 /// Finds the mark of the permutation that a call names; false if the call cannot be remembered, as with an invalid
 /// list.
 [[nodiscard]] inline bool find_permutation(const call_options& options, int size, std::uint64_t& mark) noexcept {
     const auto is_rank = [size](int r) { return r >= 0 && r < size; };
-    if (size > short_program::most_ranks) return false;
+    if (size > short_program::max_ranks) return false;
     if (options.destinations != nullptr) {
         const std::vector<int>& to = options.destinations->ranks();
         if (to.size() != static_cast<std::size_t>(size) || !std::ranges::all_of(to, is_rank)) return false;
     }
-    mark = mark_of(options.setting_of(0, size, 1));
+    mark = hash_of_setting(options.setting_of(0, size, 1));
     return true;
 }
 
 /// What distinguishes the call from others, apart from numbers.
 template <class Collective, class Order, class Used>
-[[nodiscard]] const void* mark_of_types([[maybe_unused]] const Used& data,
-                                        [[maybe_unused]] const typename Used::operation& op) {
+[[nodiscard]] const void* types_key([[maybe_unused]] const Used& data,
+                                    [[maybe_unused]] const typename Used::operation& op) {
     using operation = typename Used::operation;
     using given = typename Used::given;
     constexpr bool is_asked = says_commutative<operation, typename Used::state>;
@@ -287,7 +287,7 @@ template <class Collective, class Used, class... Options>
                                 const Options&... options) {
     if (!data.are_plain()) return {};
     const call_options understood(options...);
-    call_key key = data.key(mark_of_types<Collective, order_among<Options...>>(data, op), understood);
+    call_key key = data.key(types_key<Collective, order_among<Options...>>(data, op), understood);
     if constexpr ((is_permutation<Options> || ...))
         if (!find_permutation(understood, size, key.permutation)) return {};
     return key;
@@ -342,7 +342,7 @@ inline constexpr bool goes_flat = std::same_as<algorithm_among<Options...>, auto
                                      has_option<partition, Options...>)));
 
 /// The last typed step: binds the arguments and has the engine carry out the verb. Kept out of line, apart from the
-/// short way, which needs few registers and little memory.
+/// short path, which needs few registers and little memory.
 template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
 [[gnu::noinline]] outcome_of<V> issue_to_engine(Comm& comm, const Op& op, Data bind, const Options&... options) {
     using bound = arguments_for<Op, In, Out, Options...>;
@@ -369,7 +369,7 @@ template <verb V, class Collective, class In, class Out, class Comm, class Op, c
     }
 }
 
-/// The same, or the short way if the communicator remembers the call. A rank whose arguments turn out to be wrong
+/// The same, or the short path if the communicator remembers the call. A rank whose arguments turn out to be wrong
 /// breaks the communicator, so that no other rank waits for it.
 template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
 outcome_of<V> issue_here(Comm& comm, const Op& op, Data bind, const Options&... options) {
@@ -383,7 +383,7 @@ outcome_of<V> issue_here(Comm& comm, const Op& op, Data bind, const Options&... 
         }
         return issue_to_engine<V, Collective, In, Out>(comm, op, bind, options...);
     } catch (...) {
-        give_up(comm);
+        abort_communicator(comm);
         throw;
     }
 }
@@ -408,11 +408,11 @@ outcome_of<V> issue(Comm& comm, const Op& op, Data bind, const Options&... optio
 /// Makes something from arguments. A rank whose arguments turn out to be wrong breaks the communicator, so that no
 /// other rank waits for it.
 template <class Comm, class Make>
-auto made_or_given_up(Comm& comm, Make make) {
+auto make_or_abort(Comm& comm, Make make) {
     try {
         return make();
     } catch (...) {
-        give_up(comm);
+        abort_communicator(comm);
         throw;
     }
 }
@@ -426,7 +426,7 @@ inline constexpr bool cuts_list =
 /// Whether calls with such a list may be remembered, if nothing is wrong with their types.
 template <class Collective, class In, class Out, class Comm, class Op, class... Options>
 [[nodiscard]] consteval bool may_remember_list() {
-    if constexpr (cuts_list<Collective, In, Out> && Comm::has_short_way && (short_option<Options> && ...)) {
+    if constexpr (cuts_list<Collective, In, Out> && Comm::has_short_path && (short_option<Options> && ...)) {
         if constexpr (require_arguments<Op, In, Out>() &&
                       fits<Collective, reach_of<Comm>, automatic, Op, typename call_types<Op, In, Out>::state,
                            order_among<Options...>>())
@@ -473,7 +473,7 @@ void run_on_own_memory(Comm& comm, Call call, Memory&... memory) {
     try {
         call();
     } catch (...) {
-        if (comm.holds_memory()) (leave_behind(memory), ...);
+        if (comm.holds_memory()) (leak(memory), ...);
         throw;
     }
 }
@@ -485,15 +485,15 @@ template <class Collective, bool IsInput, class X, class Comm, class Next, class
 decltype(auto) in_block_order(Comm& comm, X&& x, Next next, const Options&... options) {
     constexpr bool is_cut = IsInput ? cuts_input<Collective> : cuts_output<Collective>;
     constexpr bool cuts_both = cuts_input<Collective> && cuts_output<Collective>;
-    using said =
-        std::conditional_t<!cuts_both, said_of_one, std::conditional_t<IsInput, said_of_input, said_of_output>>;
-    using blocks_of = typename said::blocks;
-    if constexpr (is_cut && needs_arrangement<X, said, Options...>) {
+    using options_used = std::conditional_t<!cuts_both, options_of_one,
+                                            std::conditional_t<IsInput, options_of_input, options_of_output>>;
+    using blocks_of = typename options_used::blocks;
+    if constexpr (is_cut && needs_arrangement<X, options_used, Options...>) {
         constexpr bool may_differ = is_tensors<std::remove_cvref_t<X>> || has_option<partition, Options...> ||
                                     has_option<input_blocks, Options...> || has_option<output_blocks, Options...>;
-        auto made = made_or_given_up(comm, [&] {
+        auto made = make_or_abort(comm, [&] {
             const arrangement_place at{Collective::promise.name, comm.rank(), comm.size()};
-            auto all = arrange<said>(at, x, options...);
+            auto all = arrange<options_used>(at, x, options...);
             if constexpr (cuts_both && !may_differ) require_uniform(at, all, IsInput ? "input" : "output");
             return all;
         });
@@ -522,7 +522,7 @@ outcome_of<V> issue_in_place(Comm& comm, const Op& op, X&& x, const Options&... 
         return issue<V, Collective, absent, X>(comm, op, [&](auto use) { return use(x); }, options...);
     } else if constexpr (require_arrangement<Collective, absent, X, Options...>()) {
         if constexpr (V == verb::call && may_remember_list<Collective, absent, X, Comm, Op, Options...>())
-            if (made_or_given_up(comm, [&] { return run_list_in_place<Collective>(comm, op, x, options...); })) return;
+            if (make_or_abort(comm, [&] { return run_list_in_place<Collective>(comm, op, x, options...); })) return;
         return in_block_order<Collective, !cuts_output<Collective> || cuts_input<Collective>>(
             comm, std::forward<X>(x),
             [&]<class Arranged>(Arranged&& data, const auto&... more) -> outcome_of<V> {
@@ -540,11 +540,10 @@ outcome_of<V> issue_out_of_place(Comm& comm, const Op& op, In&& in, Out&& out, c
         return issue<V, Collective, In, Out>(comm, op, [&](auto use) { return use(in, out); }, options...);
     } else if constexpr (require_arrangement<Collective, In, Out, Options...>()) {
         if constexpr (V == verb::call && may_remember_list<Collective, In, Out, Comm, Op, Options...>())
-            if (made_or_given_up(comm,
-                                 [&] { return run_list_out_of_place<Collective>(comm, op, in, out, options...); }))
+            if (make_or_abort(comm, [&] { return run_list_out_of_place<Collective>(comm, op, in, out, options...); }))
                 return;
         if constexpr (is_tensors<std::remove_cvref_t<In>> && is_tensors<std::remove_cvref_t<Out>>)
-            made_or_given_up(comm, [&] {
+            make_or_abort(comm, [&] {
                 const arrangement_place at{Collective::promise.name, comm.rank(), comm.size()};
                 require_shards<Collective>(at, in, out, find_option<shards>(options...));
             });

@@ -19,26 +19,26 @@
 ///     stages.own(work);                     // what this rank does alone; a failure breaks the communicator
 ///     stages.compare(work);                 // the same, if all ranks throw or none does
 ///     stages.run(collective, arguments...)  // what all ranks do together
-///     stages.run_late(collective, give)     // the same: give(use) calls use(arguments...)
+///     stages.run_deferred(collective, give)     // the same: give(use) calls use(arguments...)
 ///
 /// The lanes of a collective are numbered when the call starts, not when its turn comes, because turns come in a
 /// different order on each rank. All sizes must therefore be known before the first stage runs. The exception is
-/// `run_late`, which moves blocks whose lengths each rank determines: it asks for arguments when the call is laid out,
-/// and again when the stage's turn comes.
+/// `run_deferred`, which moves blocks whose lengths each rank determines: it asks for arguments when the call is laid
+/// out, and again when the stage's turn comes.
 
 namespace allfold::detail {
 
 /// Runs each stage as soon as it is named.
 template <class Comm>
-class stages_at_once {
+class immediate_stages {
   public:
-    static constexpr bool come_later = false;
+    static constexpr bool is_deferred = false;
 
-    explicit stages_at_once(Comm& comm) noexcept : comm_(comm) {}
+    explicit immediate_stages(Comm& comm) noexcept : comm_(comm) {}
 
     template <class Work>
     void own(Work work) {
-        made_or_given_up(comm_, work);
+        make_or_abort(comm_, work);
     }
     template <class Work>
     void compare(Work work) {
@@ -49,7 +49,7 @@ class stages_at_once {
         collective(comm_, std::forward<Arguments>(arguments)...);
     }
     template <class Collective, class Give>
-    void run_late(const Collective& collective, Give give) {
+    void run_deferred(const Collective& collective, Give give) {
         give([&](auto&&... arguments) { run(collective, std::forward<decltype(arguments)>(arguments)...); });
     }
 
@@ -59,11 +59,11 @@ class stages_at_once {
 
 /// Collects the stages of an operation in flight.
 template <class Comm>
-class stages_in_turn {
+class deferred_stages {
   public:
-    static constexpr bool come_later = true;
+    static constexpr bool is_deferred = true;
 
-    explicit stages_in_turn(Comm& comm) noexcept : comm_(comm) {}
+    explicit deferred_stages(Comm& comm) noexcept : comm_(comm) {}
 
     template <class Work>
     void own(Work work) {
@@ -78,12 +78,12 @@ class stages_in_turn {
         parts_.push_back(handles::take(collective.prepare(comm_, std::forward<Arguments>(arguments)...)));
     }
     template <class Collective, class Give>
-    void run_late(const Collective& collective, Give give) {
+    void run_deferred(const Collective& collective, Give give) {
         const auto prepare = [&comm = comm_, &collective, give](pending* before) {
             std::unique_ptr<pending> made;
             give([&](auto&&... arguments) {
                 made = handles::take(
-                    collective.prepare(comm, std::forward<decltype(arguments)>(arguments)..., late_blocks{before}));
+                    collective.prepare(comm, std::forward<decltype(arguments)>(arguments)..., deferred_blocks{before}));
             });
             return made;
         };
@@ -92,14 +92,15 @@ class stages_in_turn {
         parts_.push_back(std::move(made));
     }
     /// `memory` is kept alive for all stages.
-    [[nodiscard]] std::unique_ptr<pending> as_task(const char* name, std::unique_ptr<background::keepsake> memory) {
-        return std::make_unique<in_turn<Comm>>(comm_, name, std::move(parts_), std::move(own_), std::move(memory));
+    [[nodiscard]] std::unique_ptr<pending> as_task(const char* name, std::unique_ptr<background::resource> memory) {
+        return std::make_unique<sequential_task<Comm>>(comm_, name, std::move(parts_), std::move(own_),
+                                                       std::move(memory));
     }
 
   private:
     Comm& comm_;
     typename composite<Comm>::tasks parts_;
-    std::vector<own_stage> own_;
+    std::vector<local_stage> own_;
 };
 
 /// How a call in stages holds an argument: a blocking call leaves it with the caller.
@@ -110,20 +111,20 @@ using held_by_call = std::conditional_t<V == verb::call, const X&, X>;
 /// stack.
 struct on_stack {};
 template <verb V>
-using base_of_call = std::conditional_t<V == verb::call, on_stack, background::keepsake>;
+using base_of_call = std::conditional_t<V == verb::call, on_stack, background::resource>;
 
 /// Carries out the verb on a call in stages, which is constructed from a communicator and arguments.
 template <verb V, class Call, class Comm, class... Arguments>
 outcome_of<V> issue_in_stages(Comm& comm, const char* name, Arguments&&... arguments) {
     if constexpr (V == verb::call) {
         Call call(comm, std::forward<Arguments>(arguments)...);
-        stages_at_once<Comm> stages(comm);
+        immediate_stages<Comm> stages(comm);
         run_on_own_memory(comm, [&] { call.lay_out(stages); }, call);
     } else {
         require_outside_operator(comm, name);
         auto call = std::make_unique<Call>(comm, std::forward<Arguments>(arguments)...);
-        return hand_out<V>(made_or_given_up(comm, [&] {
-            stages_in_turn<Comm> stages(comm);
+        return hand_out<V>(make_or_abort(comm, [&] {
+            deferred_stages<Comm> stages(comm);
             call->lay_out(stages);
             return stages.as_task(name, std::move(call));
         }));

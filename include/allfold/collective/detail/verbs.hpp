@@ -140,11 +140,11 @@ template <class Op, class X>
 /// `in_place<V, Collective>(comm, x, op, options...)` and `out_of_place<V, Collective>(comm, in, out, op, options...)`,
 /// where V is a verb.
 template <class X>
-struct own_way {
+struct custom_path {
     static constexpr bool exists = false;
 };
 template <class X>
-inline constexpr bool has_own_way = own_way<std::remove_cvref_t<X>>::exists;
+inline constexpr bool has_custom_path = custom_path<std::remove_cvref_t<X>>::exists;
 
 /// Reports in one line what is wrong with arguments that fit no form of a collective.
 template <bool Folds, class X, class... Rest>
@@ -255,13 +255,13 @@ template <class Op, class Element>
         return false;
     else
         return (chosen.folds_once && fold_of_values<Op, Element>::exists) ||
-               bytes / sizeof(Element) * sizeof(state) <= most_state_bytes;
+               bytes / sizeof(Element) * sizeof(state) <= max_state_bytes;
 }
 
 /// Adds the reason to the plan if the call is one that the communicator will remember.
 template <class Collective, class Comm, class... Options>
-[[nodiscard]] plan with_short_way(plan own, const Comm& comm, std::size_t bytes) {
-    if constexpr (Comm::has_short_way && (short_option<Options> && ...)) {
+[[nodiscard]] plan with_short_path(plan own, const Comm& comm, std::size_t bytes) {
+    if constexpr (Comm::has_short_path && (short_option<Options> && ...)) {
         const any_schedule mine = own.schedule(comm.rank());
         const int cut = mine.blocks();
         const partition blocks = partition::even(bytes, std::max(1, cut));
@@ -385,15 +385,15 @@ class folding_verbs : public verbs_without_communicator {
                     return own.delegated_to(Comm::native_name(name), why);
         }
         if (!fits_in_states<Op, Element>(own.schedule(comm.rank()), bytes)) return own;
-        return with_short_way<Collective, Comm, Options...>(std::move(own), comm, bytes);
+        return with_short_path<Collective, Comm, Options...>(std::move(own), comm, bytes);
     }
 
   private:
     template <verb V, class Comm, class X, class Op, class... Options>
     static outcome_of<V> in_place(Comm& comm, X&& x, const Op& op, const Options&... options) {
-        if constexpr (has_own_way<X>) {
+        if constexpr (has_custom_path<X>) {
             if constexpr (require_options<Collective, Options...>() && require_operator<Op, X>())
-                return own_way<std::remove_cvref_t<X>>::template in_place<V, Collective>(comm, x, op, options...);
+                return custom_path<std::remove_cvref_t<X>>::template in_place<V, Collective>(comm, x, op, options...);
             else
                 return outcome_of<V>();
         } else if constexpr (require_options<Collective, Options...>() && require_operator<Op, X>())
@@ -403,13 +403,13 @@ class folding_verbs : public verbs_without_communicator {
     }
     template <verb V, class Comm, class In, class Out, class Op, class... Options>
     static outcome_of<V> out_of_place(Comm& comm, In&& in, Out&& out, const Op& op, const Options&... options) {
-        if constexpr (has_own_way<In>) {
+        if constexpr (has_custom_path<In>) {
             if constexpr (require_options<Collective, Options...>() && require_operator<Op, In>())
-                return own_way<std::remove_cvref_t<In>>::template out_of_place<V, Collective>(comm, in, out, op,
-                                                                                              options...);
+                return custom_path<std::remove_cvref_t<In>>::template out_of_place<V, Collective>(comm, in, out, op,
+                                                                                                  options...);
             else
                 return outcome_of<V>();
-        } else if constexpr (has_own_way<Out>) {
+        } else if constexpr (has_custom_path<Out>) {
             constexpr bool is_one_operand = sizeof(Out) == 0;
             static_assert(is_one_operand,
                           "allfold: if the output is images or a distributed array, the input must be too");
@@ -504,7 +504,7 @@ class moving_verbs : public verbs_without_communicator {
         constexpr bool is_flat = Comm::has_groups && goes_flat<Collective, Options...>;
         constexpr reach how = is_flat ? reach::messages : reach_of<Comm>;
         const setting where{0, comm.size(), 0, is_flat ? 1 : comm.group()};
-        return with_short_way<Collective, Comm, Options...>(
+        return with_short_path<Collective, Comm, Options...>(
             make_plan<Collective, how, std::byte>(no_fold{}, where, bytes, comm.processors(), options...), comm, bytes);
     }
 
@@ -527,7 +527,7 @@ class moving_verbs : public verbs_without_communicator {
     template <class X>
     [[nodiscard]] static consteval bool require_data() {
         constexpr bool is_data = require_no_pointer<X>();
-        constexpr bool is_operand = !has_own_way<X>;
+        constexpr bool is_operand = !has_custom_path<X>;
         static_assert(is_operand, "allfold: images and distributed arrays are for collectives that fold");
         return is_data && is_operand;
     }

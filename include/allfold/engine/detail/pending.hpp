@@ -36,9 +36,9 @@ class pending : public background::work {
     /// Starts a prepared operation. Throws, without any effect, if it cannot be started.
     virtual void start_prepared() = 0;
     /// Waits briefly for what it needs, if that is likely to arrive soon.
-    virtual void hurry() noexcept {}
+    virtual void wait_briefly() noexcept {}
     /// Makes progress on everything this thread has in flight.
-    virtual void push() = 0;
+    virtual void progress_all() = 0;
     /// Waits for `work` the way this communicator waits.
     virtual void wait(erased_work& work) = 0;
     /// Makes every other rank throw, because an exception has destroyed the handle.
@@ -57,14 +57,14 @@ class pending : public background::work {
     virtual void check() const = 0;
     /// The same for an operation on a communicator other than the one that waits: if waiting is in vain, the operation
     /// fails instead.
-    virtual void check_aside() noexcept = 0;
+    virtual void check_or_fail() noexcept = 0;
 
     /// Written last, since another thread may be making progress on it.
     [[nodiscard]] bool done() const noexcept { return done_.load(std::memory_order_acquire); }
     /// Started, and its completion has not been reported yet.
     [[nodiscard]] bool is_active() const noexcept { return active_; }
     /// Reports completion: throws what went wrong in it, if anything.
-    void tell() {
+    void report() {
         active_ = false;
         if (failure_) std::rethrow_exception(failure_);
     }
@@ -158,41 +158,41 @@ class until_done final : public erased_work {
 };
 
 /// An operation that was already done when it was started: a single shared object, since it has no state of its own.
-class ended final : public pending {
+class completed_operation final : public pending {
   public:
-    ended() { active_ = true; }
-    ~ended() override { leave_for_good(); }
-    [[nodiscard]] static ended& instance() {
-        static ended& one = *new ended;  // threads may outlive static objects
+    completed_operation() { active_ = true; }
+    ~completed_operation() override { leave_for_good(); }
+    [[nodiscard]] static completed_operation& instance() {
+        static completed_operation& one = *new completed_operation;  // threads may outlive static objects
         return one;
     }
     void start() override {}
     void start_prepared() override {}
     void progress() noexcept override {}
     void drop() noexcept override {}
-    void push() override {}
+    void progress_all() override {}
     void wait(erased_work&) override {}
     void abandon_unwinding() noexcept override {}
     [[nodiscard]] waiting blocked_on() const override { return {}; }
     void check() const override {}
-    void check_aside() noexcept override {}
+    void check_or_fail() noexcept override {}
 };
-struct ended_at_once {};
+struct already_done {};
 
 /// An operation of which nothing has been asked except that it complete, and which stores only what that takes. As soon
 /// as more is asked of it, it becomes the full call it would otherwise have been.
-class noted {
+class operation_note {
   public:
-    noted() = default;
-    noted(const noted&) = delete;
-    noted& operator=(const noted&) = delete;
-    virtual ~noted() = default;
+    operation_note() = default;
+    operation_note(const operation_note&) = delete;
+    operation_note& operator=(const operation_note&) = delete;
+    virtual ~operation_note() = default;
     /// Written last, since another thread may be making progress on it.
     [[nodiscard]] bool done() const noexcept { return state_.load(std::memory_order_acquire) == state::done; }
     /// Waits briefly for it, if it is likely to end soon.
-    virtual void hurry() noexcept = 0;
+    virtual void wait_briefly() noexcept = 0;
     /// Turns it into a full call and returns that; null if it is done.
-    [[nodiscard]] virtual std::unique_ptr<pending> grow() noexcept = 0;
+    [[nodiscard]] virtual std::unique_ptr<pending> promote() noexcept = 0;
 
   protected:
     enum class state : std::uint8_t { waits, is_call, done };

@@ -22,7 +22,7 @@ namespace allfold::detail {
 class awaited_receives {
   public:
     /// The minimum length of a receive that counts, and of a message that is copied with streaming stores.
-    static constexpr std::size_t least_bytes = std::size_t{256} << 10;
+    static constexpr std::size_t min_bytes = std::size_t{256} << 10;
 
     explicit awaited_receives(int ranks) noexcept : awaited_receives(ranks, cache_bytes()) {}
     awaited_receives(int ranks, std::size_t cache) noexcept
@@ -33,19 +33,19 @@ class awaited_receives {
     /// Adds a receive that waits from now on; returns whether it counts.
     bool add(std::size_t bytes) noexcept {
         begin(bytes);
-        if (bytes < least_bytes) return false;
+        if (bytes < min_bytes) return false;
         ++now_;
         return true;
     }
     void remove() noexcept { --now_; }
     /// Notes a receive whose message has already arrived.
     void begin(std::size_t bytes) noexcept {
-        if (bytes >= least_bytes) most_ = std::max(now_ + 1, now_ == 0 ? 0 : most_ / 2);
+        if (bytes >= min_bytes) most_ = std::max(now_ + 1, now_ == 0 ? 0 : most_ / 2);
     }
     /// Whether a message of this length is to be copied with streaming stores. The last of several is treated like the
     /// others.
     [[nodiscard]] bool exceed_cache(std::size_t bytes) const noexcept {
-        return bytes >= least_bytes && bytes > share_ / std::max(most_, std::size_t{1});
+        return bytes >= min_bytes && bytes > share_ / std::max(most_, std::size_t{1});
     }
 
   private:

@@ -24,7 +24,7 @@ class chain_link {
   private:
     template <class, class>
     friend class chain;
-    void stand_before(chain_link& other) noexcept {
+    void link_before(chain_link& other) noexcept {
         unlink();
         before_ = other.before_;
         after_ = &other;
@@ -47,8 +47,8 @@ class chain {
     [[nodiscard]] T* first() const noexcept { return at(head_.after_); }
     [[nodiscard]] T* after(const T& each) const noexcept { return at(static_cast<const link&>(each).after_); }
     /// Removes the element from the list that it is in, and appends it to this one.
-    void push_back(T& last) noexcept { static_cast<link&>(last).stand_before(head_); }
-    void insert_before(T& next, T& what) noexcept { static_cast<link&>(what).stand_before(static_cast<link&>(next)); }
+    void push_back(T& last) noexcept { static_cast<link&>(last).link_before(head_); }
+    void insert_before(T& next, T& what) noexcept { static_cast<link&>(what).link_before(static_cast<link&>(next)); }
     static void remove(T& what) noexcept { static_cast<link&>(what).unlink(); }
 
     /// The first element for which `fits` holds; null if there is none.

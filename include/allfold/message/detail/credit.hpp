@@ -13,36 +13,36 @@ namespace allfold::detail {
 /// reports how many its sender has released.
 class credit {
   public:
-    static constexpr std::uint32_t unit = 64, most_held = 4096;  // 256 KiB from each rank
-    static constexpr std::size_t longest_message = std::size_t{unit} * most_held / 4;
+    static constexpr std::uint32_t unit = 64, max_held = 4096;  // 256 KiB from each rank
+    static constexpr std::size_t longest_message = std::size_t{unit} * max_held / 4;
 
     /// Whether the other rank has room for that many more bytes, out of `units` in all.
-    [[nodiscard]] bool has_room(std::size_t bytes, std::uint32_t units = most_held) const noexcept {
-        return sent_ - heard_ + units_of(bytes) <= units;
+    [[nodiscard]] bool has_room(std::size_t bytes, std::uint32_t units = max_held) const noexcept {
+        return sent_ - acknowledged_ + units_of(bytes) <= units;
     }
     void note_sent(std::size_t bytes) noexcept { sent_ += units_of(bytes); }
     void note_withdrawn(std::size_t bytes) noexcept { sent_ -= units_of(bytes); }
     /// Takes in the count that the other rank has reported.
-    void hear(std::uint16_t freed) noexcept {
-        heard_ += static_cast<std::uint16_t>(freed - static_cast<std::uint16_t>(heard_));
+    void note_freed(std::uint16_t freed) noexcept {
+        acknowledged_ += static_cast<std::uint16_t>(freed - static_cast<std::uint16_t>(acknowledged_));
     }
 
     /// This rank has released a message from the other rank; true if the other rank should be told soon.
     [[nodiscard]] bool free(std::size_t bytes) noexcept {
         freed_ += units_of(bytes);
-        if (freed_ - told_ < most_held / 4) return false;
-        note_told();
+        if (freed_ - reported_ < max_held / 4) return false;
+        note_reported();
         return true;
     }
     /// The count to report, modulo 2^16.
     [[nodiscard]] std::uint16_t freed() const noexcept { return static_cast<std::uint16_t>(freed_); }
-    void note_told() noexcept { told_ = freed_; }
+    void note_reported() noexcept { reported_ = freed_; }
 
   private:
     [[nodiscard]] static std::uint32_t units_of(std::size_t bytes) noexcept {
         return 1 + static_cast<std::uint32_t>((bytes + unit - 1) / unit);
     }
-    std::uint32_t sent_ = 0, heard_ = 0, freed_ = 0, told_ = 0;
+    std::uint32_t sent_ = 0, acknowledged_ = 0, freed_ = 0, reported_ = 0;
 };
 
 }  // namespace allfold::detail

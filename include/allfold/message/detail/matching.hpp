@@ -57,13 +57,13 @@ struct posted_receive : chain_link<by_envelope> {
     bool is_long = false;  // it is counted while it waits (awaited_receives.hpp)
 
     posted_receive() = default;
-    posted_receive(int from_rank, int under, const message_data& where)
-        : source(from_rank), tag(under), place{where.data, where.elements, where.type} {}
+    posted_receive(int from_rank, int wanted_tag, const message_data& where)
+        : source(from_rank), tag(wanted_tag), place{where.data, where.elements, where.type} {}
 
     [[nodiscard]] int label() const noexcept { return tag; }
     [[nodiscard]] bool is_open() const noexcept { return source == any_rank || tag == any_tag; }
-    [[nodiscard]] bool takes(int from_rank, int under) const noexcept {
-        return (source == any_rank || source == from_rank) && (tag == any_tag || tag == under);
+    [[nodiscard]] bool takes(int from_rank, int wanted_tag) const noexcept {
+        return (source == any_rank || source == from_rank) && (tag == any_tag || tag == wanted_tag);
     }
 };
 
@@ -204,12 +204,12 @@ class matching {
     }
 
     void hold(std::unique_ptr<held_message> message) {
-        message->number = ++came_;
+        message->number = ++arrivals_;
         held_.add(*message);
         by_age_.push_back(*message.release());
     }
     /// Numbers a message that a waiting probe gets at once.
-    void number(held_message& message) noexcept { message.number = ++came_; }
+    void number(held_message& message) noexcept { message.number = ++arrivals_; }
     /// Puts a message back into its old position.
     void put_back(std::unique_ptr<held_message> message) {
         const auto is_later = [&](const held_message& each) { return each.number > message->number; };
@@ -245,7 +245,7 @@ class matching {
     chain<held_message, by_age> by_age_;
     envelope_table<posted_receive> waiting_;
     chain<posted_receive, by_envelope> open_;
-    std::uint64_t came_ = 0, posted_ = 0;
+    std::uint64_t arrivals_ = 0, posted_ = 0;
     awaited_receives awaited_;
 };
 

@@ -36,7 +36,7 @@ struct rearrangement {
 /// A checked request.
 struct message_request {
     const char* what;
-    message_options said;
+    message_options parsed;
     std::optional<sending> out;
     std::optional<receiving> in;
     std::unique_ptr<rearrangement> arranged;
@@ -67,12 +67,12 @@ struct message_request {
     [[nodiscard]] receiving* received() noexcept { return in ? &*in : nullptr; }
     [[nodiscard]] const sending* sent() const noexcept { return out ? &*out : nullptr; }
     [[nodiscard]] const receiving* received() const noexcept { return in ? &*in : nullptr; }
-    [[nodiscard]] const std::optional<deadline>& limit() const noexcept { return said.limit; }
-    [[nodiscard]] status*& told() noexcept { return said.told; }
+    [[nodiscard]] const std::optional<deadline>& limit() const noexcept { return parsed.limit; }
+    [[nodiscard]] status*& status_out() noexcept { return parsed.status_out; }
 
     /// Parses the options in place: copying what has just been written piecewise takes a while.
     template <class... Options>
-    explicit message_request(const char* called, const Options&... options) : what(called), said(options...) {}
+    explicit message_request(const char* called, const Options&... options) : what(called), parsed(options...) {}
 };
 
 /// The request of a receive alone, into contiguous memory. It is less than half as large, which pays because many of
@@ -81,23 +81,23 @@ class receive_request {
   public:
     const char* what;
 
-    receive_request(const char* called, const message_options& said, const message_data& place)
+    receive_request(const char* called, const message_options& parsed, const message_data& place)
         : what(called),
-          limit_(said.limit),
-          told_(said.told),
-          in_(said.source->rank, said.received_label().value, place) {}
+          limit_(parsed.limit),
+          status_out_(parsed.status_out),
+          in_(parsed.source->rank, parsed.received_label().value, place) {}
     explicit receive_request(const receive_note& note)
-        : what("receive"), told_(note.told()), in_(note.source, note.tag, note.place) {}
+        : what("receive"), status_out_(note.status_out()), in_(note.source, note.tag, note.place) {}
 
     [[nodiscard]] static constexpr sending* sent() noexcept { return nullptr; }
     [[nodiscard]] receiving* received() noexcept { return &in_; }
     [[nodiscard]] const receiving* received() const noexcept { return &in_; }
     [[nodiscard]] const std::optional<deadline>& limit() const noexcept { return limit_; }
-    [[nodiscard]] status*& told() noexcept { return told_; }
+    [[nodiscard]] status*& status_out() noexcept { return status_out_; }
 
   private:
     std::optional<deadline> limit_;
-    status* told_;
+    status* status_out_;
     receiving in_;
 };
 
@@ -118,43 +118,46 @@ void require_data(const Comm& comm, const char* what, const message_data& data) 
 
 /// Whether the arguments of a receive are valid; if not, `add_receiving` reports why.
 template <communicator Comm>
-[[nodiscard]] bool is_sound_receive(const Comm& comm, const message_data& place, const message_options& said) noexcept {
-    return (said.source->is_special || (said.source->rank >= 0 && said.source->rank < comm.size())) &&
-           (said.received_label().is_any || said.received_label().value >= 0) &&
+[[nodiscard]] bool is_valid_receive(const Comm& comm, const message_data& place,
+                                    const message_options& parsed) noexcept {
+    return (parsed.source->is_special || (parsed.source->rank >= 0 && parsed.source->rank < comm.size())) &&
+           (parsed.received_label().is_any || parsed.received_label().value >= 0) &&
            (place.data != nullptr || place.elements == 0);
 }
 
 template <communicator Comm>
-[[gnu::always_inline]] inline void add_sending(const Comm& comm, const message_data& data, message_request& to_be) {
-    const message_options& said = to_be.said;
-    const int there = said.destination->rank;
-    if (!said.destination->is_none && (there < 0 || there >= comm.size()))
-        reject_rank(to_be.what, "destination", there, comm.size());
-    if (said.label.is_any) reject_message(to_be.what, comm.rank(), "sends with tag{any}, which is for receives only");
-    if (said.label.value < 0) reject_message(to_be.what, comm.rank(), "passes a negative tag");
-    require_data(comm, to_be.what, data);
-    if (said.how == mode::buffered && !data.type->copies_bytes())
-        reject_message(to_be.what, comm.rank(), "sends objects in mode::buffered, which copies only bytes");
-    if (said.how == mode::ready) note_question_to_others();
-    to_be.out.emplace(there, said.label.value, said.how, data);
+[[gnu::always_inline]] inline void add_sending(const Comm& comm, const message_data& data, message_request& request) {
+    const message_options& parsed = request.parsed;
+    const int there = parsed.destination->rank;
+    if (!parsed.destination->is_none && (there < 0 || there >= comm.size()))
+        reject_rank(request.what, "destination", there, comm.size());
+    if (parsed.label.is_any)
+        reject_message(request.what, comm.rank(), "sends with tag{any}, which is for receives only");
+    if (parsed.label.value < 0) reject_message(request.what, comm.rank(), "passes a negative tag");
+    require_data(comm, request.what, data);
+    if (parsed.how == mode::buffered && !data.type->copies_bytes())
+        reject_message(request.what, comm.rank(), "sends objects in mode::buffered, which copies only bytes");
+    if (parsed.how == mode::ready) note_question_to_others();
+    request.out.emplace(there, parsed.label.value, parsed.how, data);
 }
 
 template <communicator Comm>
 [[gnu::always_inline]] inline void require_receive(const Comm& comm, const char* what, const message_data& place,
-                                                   const message_options& said) {
-    const int there = said.source->rank;
-    if (!said.source->is_special && (there < 0 || there >= comm.size()))
+                                                   const message_options& parsed) {
+    const int there = parsed.source->rank;
+    if (!parsed.source->is_special && (there < 0 || there >= comm.size()))
         reject_rank(what, "source", there, comm.size());
-    if (!said.received_label().is_any && said.received_label().value < 0)
+    if (!parsed.received_label().is_any && parsed.received_label().value < 0)
         reject_message(what, comm.rank(), "passes a negative tag");
     require_data(comm, what, place);
     if (there == any_rank) note_question_of_messages();
 }
 template <communicator Comm>
-[[gnu::always_inline]] inline void add_receiving(const Comm& comm, const message_data& place, message_request& to_be) {
-    const message_options& said = to_be.said;
-    require_receive(comm, to_be.what, place, said);
-    to_be.in.emplace(said.source->rank, said.received_label().value, place);
+[[gnu::always_inline]] inline void add_receiving(const Comm& comm, const message_data& place,
+                                                 message_request& request) {
+    const message_options& parsed = request.parsed;
+    require_receive(comm, request.what, place, parsed);
+    request.in.emplace(parsed.source->rank, parsed.received_label().value, place);
 }
 
 }  // namespace allfold::detail

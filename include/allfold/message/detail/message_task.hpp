@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "allfold/engine/detail/memory_mark.hpp"
-#include "allfold/engine/detail/spare_memory.hpp"
+#include "allfold/engine/detail/memory_hash.hpp"
+#include "allfold/engine/detail/task_memory.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/engine/task.hpp"
 #include "allfold/error.hpp"
@@ -56,11 +56,11 @@ class message_task final : public task<Comm>, private open_message {
         office_.in_flight().find_leader();
     }
     ~message_task() override { this->leave_for_good(); }
-    [[nodiscard]] static void* operator new(std::size_t bytes) { return spare_memory::allocate(bytes); }
-    static void operator delete(void* memory, std::size_t bytes) noexcept { spare_memory::free(memory, bytes); }
+    [[nodiscard]] static void* operator new(std::size_t bytes) { return task_memory::allocate(bytes); }
+    static void operator delete(void* memory, std::size_t bytes) noexcept { task_memory::free(memory, bytes); }
 
     /// It will be waited for as soon as it has started: nobody will test whether it is done.
-    void is_to_be_waited_for() noexcept { is_waited_for_ = true; }
+    void set_waited_for() noexcept { is_waited_for_ = true; }
     [[nodiscard]] receiving& received() noexcept { return *in(); }
     [[nodiscard]] status found() const noexcept { return in() ? in()->found : status{}; }
     [[nodiscard]] std::unique_ptr<held_message> take_held() noexcept { return std::move(in()->held); }
@@ -72,7 +72,7 @@ class message_task final : public task<Comm>, private open_message {
         try {
             begin_run();
         } catch (...) {
-            this->give_up_run();
+            this->abort_run();
             throw;
         }
         this->note_start();
@@ -86,8 +86,8 @@ class message_task final : public task<Comm>, private open_message {
         if (this->done() || this->comm_->background().is_running()) return;
         try {
             const background::running inside(this->comm_->background());
-            turn();
-            if (!has_come()) this->require_time();
+            progress_messages();
+            if (!is_complete()) this->require_time();
         } catch (...) {
             return this->fail(std::current_exception());
         }
@@ -117,13 +117,13 @@ class message_task final : public task<Comm>, private open_message {
         if constexpr (hooks::delays_messages)
             if (!in()) note_cancel_of_send(call_);
         if (this->done()) return false;
-        if constexpr (hooks::delays_messages) this->push();  // it may have arrived by now
+        if constexpr (hooks::delays_messages) this->progress_all();  // it may have arrived by now
         if (this->done() || (in() && out())) return false;
         if (!(in() ? office_.cancel(*in()) : office_.cancel(*out()))) return false;
         if constexpr (hooks::delays_messages)
             if (!in()) this->comm_->note_cancelled(*out());
         tell_status();
-        if (!in() && asked_.told() != nullptr) asked_.told()->cancelled = true;
+        if (!in() && asked_.status_out() != nullptr) asked_.status_out()->cancelled = true;
         office_.in_flight().leave(*this);
         this->complete();
         office_.in_flight().find_leader();
@@ -133,7 +133,7 @@ class message_task final : public task<Comm>, private open_message {
     [[nodiscard]] bool is_releasable() const noexcept override { return true; }
     void detach() noexcept override {
         is_detached_ = true;
-        asked_.told() = nullptr;
+        asked_.status_out() = nullptr;
     }
     void orphan() noexcept override {
         task<Comm>::orphan();
@@ -149,7 +149,7 @@ class message_task final : public task<Comm>, private open_message {
                 this->wait_for(what);
                 again = false;
             } catch (...) {
-                again = goes_on_without_peer();
+                again = continue_without_peer();
             }
         }
     }
@@ -169,10 +169,10 @@ class message_task final : public task<Comm>, private open_message {
                 this->comm_->look_around(looking, std::nullopt);
             }
         } catch (...) {
-            static_cast<void>(goes_on_without_peer());
+            static_cast<void>(continue_without_peer());
         }
     }
-    void check_aside() noexcept override {
+    void check_or_fail() noexcept override {
         if constexpr (Comm::shares_memory) look_around();
     }
 
@@ -192,7 +192,7 @@ class message_task final : public task<Comm>, private open_message {
         if constexpr (!hooks::delays_messages) {  // makes progress: a caller that finds no room may retry
             buffer.forget_sent();
             if (buffer.has_room(bytes)) return;
-            if (!buffer.is_empty()) this->push();
+            if (!buffer.is_empty()) this->progress_all();
             buffer.forget_sent();
             if (buffer.has_room(bytes)) return;
         }
@@ -216,7 +216,7 @@ class message_task final : public task<Comm>, private open_message {
         if constexpr (!is_plain)
             if (asked_.arranged) rearrange(*asked_.arranged);
         call_ = hooks::start_message(*this->comm_, this->what_, out(), in(), is_waited_for_);
-        if constexpr (watching_memory<Comm>) mark_memory();
+        if constexpr (watching_memory<Comm>) hash_memory();
         if constexpr (!is_plain)
             if (asked_.given) return office_.start(*in(), std::move(asked_.given));
         if (in()) office_.start(*in());
@@ -242,15 +242,15 @@ class message_task final : public task<Comm>, private open_message {
     }
     /// Polled by a wait for this operation alone, during which no operation is ended.
     bool poll_run() override {
-        turn();
-        return has_come() && !office_.owes_answers();
+        progress_messages();
+        return is_complete() && !office_.owes_answers();
     }
-    void turn() {
+    void progress_messages() {
         if constexpr (watching_memory<Comm>) office_.in_flight().check_places();
-        if (has_come() && !office_.owes_answers()) return;
+        if (is_complete() && !office_.owes_answers()) return;
         port_of<Comm> port(*this->comm_, office_);
-        office_.turn(port, this->comm_->background().pass());
-        if (!has_come()) office_.help();
+        office_.progress(port, this->comm_->background().pass());
+        if (!is_complete()) office_.help();
     }
     void end() noexcept override {
         if (this->has_continuation()) office_.in_flight().find_leader();  // the continuation may wait for others
@@ -261,13 +261,13 @@ class message_task final : public task<Comm>, private open_message {
     }
     void check_place() override {
         if constexpr (watching_memory<Comm>)
-            if (in() && !in()->is_done && mark_of_place() != place_mark_) note_change();
+            if (in() && !in()->is_done && hash_of_place() != place_hash_) note_change();
     }
     void lead() noexcept override { this->comm_->background().add(*this); }
     void drop_alone() noexcept override { task<Comm>::drop(); }
     void finish_run() override {
         if constexpr (watching_memory<Comm>)
-            if (mark_of_sent() != sent_mark_) note_change();
+            if (hash_of_sent() != sent_hash_) note_change();
         if (out() && out()->failure) this->failure_ = out()->failure;
         if (in() && in()->failure) this->failure_ = in()->failure;
         this->failed_alone_ = this->failure_ != nullptr;
@@ -278,23 +278,23 @@ class message_task final : public task<Comm>, private open_message {
                            in()->found.elements * in()->place.type->element_bytes);
         tell_status();
     }
-    [[nodiscard]] std::uint64_t mark_of_sent() const {
-        return out() && out()->data.type->copies_bytes() ? mark_of_memory(out()->data.data, out()->data.bytes()) : 0;
+    [[nodiscard]] std::uint64_t hash_of_sent() const {
+        return out() && out()->data.type->copies_bytes() ? hash_of_memory(out()->data.data, out()->data.bytes()) : 0;
     }
     /// Meaningful until data has arrived.
-    [[nodiscard]] std::uint64_t mark_of_place() const {
-        return in() && in()->place.type->copies_bytes() ? mark_of_memory(in()->place.data, in()->place.bytes()) : 0;
+    [[nodiscard]] std::uint64_t hash_of_place() const {
+        return in() && in()->place.type->copies_bytes() ? hash_of_memory(in()->place.data, in()->place.bytes()) : 0;
     }
-    void mark_memory() {
-        sent_mark_ = mark_of_sent();
-        place_mark_ = mark_of_place();
+    void hash_memory() {
+        sent_hash_ = hash_of_sent();
+        place_hash_ = hash_of_place();
     }
     void note_change() {
         this->comm_->note_changed(blocked_on());
-        mark_memory();  // report each change once
+        hash_memory();  // report each change once
     }
     void tell_status() noexcept {
-        if (asked_.told() != nullptr) *asked_.told() = found();
+        if (asked_.status_out() != nullptr) *asked_.status_out() = found();
     }
     void drop_run() noexcept override {
         office_.help_no_more();
@@ -304,14 +304,14 @@ class message_task final : public task<Comm>, private open_message {
         office_.in_flight().find_leader();
     }
     /// Called in a handler: the exception may only mean that one of several possible senders has returned.
-    [[nodiscard]] bool goes_on_without_peer() noexcept {
+    [[nodiscard]] bool continue_without_peer() noexcept {
         const std::exception_ptr thrown = std::current_exception();
         const int peer = office_.first_present();
-        if (this->done() || !is_open() || peer < 0 || !is_departure(thrown)) return give_up_with(thrown);
+        if (this->done() || !is_open() || peer < 0 || !is_departure(thrown)) return fail_with(thrown);
         try {
             this->comm_->progress();  // throws if it was a failure
         } catch (...) {
-            return give_up_with(thrown);
+            return fail_with(thrown);
         }
         office_.note_gone(peer);
         if (office_.first_present() >= 0) return true;
@@ -319,10 +319,10 @@ class message_task final : public task<Comm>, private open_message {
             throw error(errc::peer_failed, text({this->what_, ": rank ", office_.rank(), " of ", office_.size(),
                                                  " waits for a message from any rank, but all others have returned"}));
         } catch (...) {
-            return give_up_with(std::current_exception());
+            return fail_with(std::current_exception());
         }
     }
-    [[nodiscard]] bool give_up_with(const std::exception_ptr& why) noexcept {
+    [[nodiscard]] bool fail_with(const std::exception_ptr& why) noexcept {
         this->fail(why);
         return false;
     }
@@ -342,7 +342,7 @@ class message_task final : public task<Comm>, private open_message {
     Request asked_;
     bool is_detached_ = false, is_waited_for_ = false;
     std::size_t call_ = 0;
-    std::uint64_t sent_mark_ = 0, place_mark_ = 0;  // used if memory is watched
+    std::uint64_t sent_hash_ = 0, place_hash_ = 0;  // used if memory is watched
 };
 
 /// The copy made by a buffered send, kept until it has been sent.
@@ -381,12 +381,12 @@ void message_task<Comm, Request>::send_copy() {
 inline void wait_for(pending& run) {
     until_done end(run);
     if (!run.done()) run.wait(end);
-    run.tell();
+    run.report();
 }
 /// Runs a message to completion, without allocating memory for it.
 template <communicator Comm, class Request>
 status run_message(message_task<Comm, Request>& run) {
-    run.is_to_be_waited_for();
+    run.set_waited_for();
     run.start();
     wait_for(run);
     return run.found();

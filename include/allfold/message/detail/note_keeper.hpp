@@ -7,12 +7,12 @@
 
 #include "allfold/engine/operation.hpp"
 #include "allfold/engine/task.hpp"
+#include "allfold/message/detail/direct_read.hpp"
 #include "allfold/message/detail/message_data.hpp"
 #include "allfold/message/detail/message_request.hpp"
 #include "allfold/message/detail/message_task.hpp"
 #include "allfold/message/detail/port.hpp"
 #include "allfold/message/detail/post_office.hpp"
-#include "allfold/message/detail/reading.hpp"
 #include "allfold/message/detail/receive_note.hpp"
 #include "allfold/message/detail/short_message.hpp"
 #include "allfold/message/options.hpp"
@@ -31,20 +31,20 @@ class note_keeper_of final : public note_keeper {
     note_keeper_of(Comm& comm, post_office& office) noexcept : comm_(comm), office_(office) {}
     ~note_keeper_of() override { this->leave_for_good(); }
 
-    void set_out() override { comm_.background().add(*this); }
+    void start() override { comm_.background().add(*this); }
     void take_over() noexcept override { comm_.background().take_over(); }
     /// Only if there are few notes: among many, the first becomes a call, and by the time that is done others have
     /// arrived. AMD Zen 3, two cores near each other: a halo of six faces of 4 bytes takes 0.86x the time; 64 messages
     /// each way would take 1.07x.
-    void look_out_for(int source) noexcept override {
+    void poll_briefly(int source) noexcept override {
         constexpr std::size_t few = 8;
         if (source == comm_.rank() || comm_.background().is_running() || office_.notes() > few) return;
         try {
             message_in_place here{};
             if (comm_.find_in_place(source, envelopes_lane, sizeof(message_head), here, true))
-                take_turns_with(comm_, office_, source);
+                progress_with(comm_, office_, source);
         } catch (...) {
-            give_up(comm_);
+            abort_communicator(comm_);
         }
     }
     [[nodiscard]] call call_of(receive_note& note) override {
@@ -58,22 +58,22 @@ class note_keeper_of final : public note_keeper {
         try {
             const background::running inside(comm_.background());
             port_of<Comm> port(comm_, office_);
-            office_.turn(port, comm_.background().pass());
+            office_.progress(port, comm_.background().pass());
             office_.help();
         } catch (...) {
-            return give_up(comm_);
+            return abort_communicator(comm_);
         }
         if (office_.notes() == 0 && !office_.owes_answers()) this->leave();
         office_.settle();  // last: this may have been destroyed from here on
     }
     void drop() noexcept override {
-        office_.grow_all();
+        office_.promote_all();
         office_.in_flight().drop_all();
     }
-    void orphan() noexcept override { office_.grow_all(); }
+    void orphan() noexcept override { office_.promote_all(); }
     /// A rank that has waited this long has time for calls.
     void look_around() noexcept override {
-        if (!comm_.background().is_running()) office_.grow_all();
+        if (!comm_.background().is_running()) office_.promote_all();
     }
 
   private:
@@ -83,13 +83,13 @@ class note_keeper_of final : public note_keeper {
 
 /// Notes a plain receive. Null if it must be a call, is likely to become one, or its message has already arrived.
 template <communicator Comm>
-[[nodiscard, gnu::noinline]] std::unique_ptr<noted> note_receive(Comm& comm, post_office& office,
-                                                                 const message_data& place, int source,
-                                                                 const tag& label, status* told) {
-    const bool is_likely_read_there = place.bytes() > longest_not_read_there;
-    if (label.is_any || label.value < 0 || is_likely_read_there || office.holds(source, label.value)) return nullptr;
+[[nodiscard, gnu::noinline]] std::unique_ptr<operation_note> note_receive(Comm& comm, post_office& office,
+                                                                          const message_data& place, int source,
+                                                                          const tag& label, status* status_out) {
+    const bool is_likely_read_directly = place.bytes() > longest_copied;
+    if (label.is_any || label.value < 0 || is_likely_read_directly || office.holds(source, label.value)) return nullptr;
     if (!office.keeper) office.keeper = std::make_unique<note_keeper_of<Comm>>(comm, office);
-    auto made = std::make_unique<receive_note>(*office.keeper, source, label.value, place, told);
+    auto made = std::make_unique<receive_note>(*office.keeper, source, label.value, place, status_out);
     office.note(*made);
     return made;
 }

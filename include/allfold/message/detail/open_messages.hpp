@@ -26,7 +26,7 @@ class open_message : public chain_link<open_message> {
     virtual void check_place() {}
 
     /// Whether everything that it waits for has arrived.
-    [[nodiscard]] bool has_come() const noexcept { return awaited_ == 0; }
+    [[nodiscard]] bool is_complete() const noexcept { return awaited_ == 0; }
 
   protected:
     void await_parts(int parts) noexcept { awaited_ = parts; }
@@ -52,12 +52,12 @@ class open_messages {
 
     /// One of the parts that an operation waits for has arrived, perhaps the last one.
     void note_done(open_message* owner) noexcept {
-        if (owner != nullptr && --owner->awaited_ == 0) come_.push_back(*owner);
+        if (owner != nullptr && --owner->awaited_ == 0) complete_.push_back(*owner);
     }
     /// Ends one operation for which everything has arrived; false if there is none. Afterwards another one may have to
     /// lead.
     [[nodiscard]] bool end_one() noexcept {
-        open_message* const first = come_.first();
+        open_message* const first = complete_.first();
         if (first == nullptr) return false;
         leave(*first);
         first->end();
@@ -74,9 +74,9 @@ class open_messages {
     }
 
   private:
-    [[nodiscard]] open_message* first() const noexcept { return open_.empty() ? come_.first() : open_.first(); }
+    [[nodiscard]] open_message* first() const noexcept { return open_.empty() ? complete_.first() : open_.first(); }
 
-    chain<open_message> open_, come_;  // those still waiting, and those that only have to be ended
+    chain<open_message> open_, complete_;  // those still waiting, and those that only have to be ended
     open_message* leader_ = nullptr;
 };
 

@@ -13,8 +13,8 @@
 #include "allfold/engine/operation.hpp"
 #include "allfold/engine/task.hpp"
 #include "allfold/error.hpp"
+#include "allfold/message/detail/direct_read.hpp"
 #include "allfold/message/detail/post_office.hpp"
-#include "allfold/message/detail/reading.hpp"
 #include "allfold/message/detail/short_message.hpp"
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
@@ -47,7 +47,7 @@ class port_of final : public post_port {
     }
     void take_in(int sender) override {
         using arrival_type = typename Comm::arrival_type;
-        auto take = [&](const arrival_type& came) { take_envelope(sender, came); };
+        auto take = [&](const arrival_type& arrived) { take_envelope(sender, arrived); };
         do {
             if constexpr (has_short_messages<Comm>) take_in_place(sender);
         } while (comm_.try_receive(sender, envelopes_lane, take));
@@ -70,11 +70,11 @@ class port_of final : public post_port {
             return r.place.type->is_encoded() ? r.encoded.data() : r.place.data;
         }
         template <class A>
-        void operator()(A&& came) const {
+        void operator()(A&& arrived) const {
             const receiving& r = *self.office_.next_expected(sender);
-            if (came.signature() != signature_of_messages || came.bytes() != r.coming_bytes) self.refuse(sender);
-            std::byte* from_place = came.packed();
-            if (from_place == nullptr && !came.parts().empty()) from_place = came.parts().front().data;
+            if (arrived.signature() != signature_of_messages || arrived.bytes() != r.coming_bytes) self.refuse(sender);
+            std::byte* from_place = arrived.packed();
+            if (from_place == nullptr && !arrived.parts().empty()) from_place = arrived.parts().front().data;
             self.office_.take_data(sender, from_place);
         }
     };
@@ -97,11 +97,13 @@ class port_of final : public post_port {
         }
     }
     template <class A>
-    void take_envelope(int sender, const A& came) {
-        if (came.packed() != nullptr) return take_packed(sender, came.signature(), came.packed(), came.bytes());
+    void take_envelope(int sender, const A& arrived) {
+        if (arrived.packed() != nullptr)
+            return take_packed(sender, arrived.signature(), arrived.packed(), arrived.bytes());
         message_head head;
-        const std::span<const part> parts = came.parts();
-        if (came.signature() != signature_of_messages || parts.empty() || parts[0].bytes != sizeof head) refuse(sender);
+        const std::span<const part> parts = arrived.parts();
+        if (arrived.signature() != signature_of_messages || parts.empty() || parts[0].bytes != sizeof head)
+            refuse(sender);
         std::memcpy(&head, parts[0].data, sizeof head);
         take_rest(sender, head, parts.size() > 1 ? std::span(parts[1].data, parts[1].bytes) : std::span<std::byte>());
     }
@@ -155,8 +157,8 @@ template <communicator Comm>
 using carrier = std::remove_reference_t<decltype(carrier_of(std::declval<Comm&>()))>;
 
 template <communicator Comm>
-[[nodiscard]] reading_there reading_through([[maybe_unused]] Comm& comm) noexcept {
-    if constexpr (reads_of_others<Comm>)
+[[nodiscard]] direct_read direct_read_of([[maybe_unused]] Comm& comm) noexcept {
+    if constexpr (supports_direct_read<Comm>)
         return {&comm, [](void* through) { static_cast<Comm*>(through)->begin_to_read(); },
                 [](void* through) noexcept { static_cast<Comm*>(through)->end_reading(); }};
     return {};
@@ -165,18 +167,18 @@ template <communicator Comm>
 /// The post office of a communicator, created on first use.
 template <communicator Comm>
 [[nodiscard]] post_office& office_of(Comm& comm) {
-    std::shared_ptr<background::keepsake>& kept = comm.background().office;
-    if (!kept) kept = std::make_shared<post_office>(comm.rank(), comm.size(), reading_through(comm));
+    std::shared_ptr<background::resource>& kept = comm.background().office;
+    if (!kept) kept = std::make_shared<post_office>(comm.rank(), comm.size(), direct_read_of(comm));
     return static_cast<post_office&>(*kept);
 }
 
 /// Takes in what has arrived from one rank.
 template <communicator Comm>
-void take_turns_with(Comm& comm, post_office& office, int peer) {
+void progress_with(Comm& comm, post_office& office, int peer) {
     {
         const background::running inside(comm.background());
         port_of<Comm> port(comm, office);
-        office.take_turns_with(peer, port);
+        office.progress_with(peer, port);
     }
     office.settle();
 }

@@ -18,15 +18,15 @@
 #include "allfold/engine/operation.hpp"
 #include "allfold/error.hpp"
 #include "allfold/message/detail/credit.hpp"
+#include "allfold/message/detail/direct_read.hpp"
 #include "allfold/message/detail/matching.hpp"
 #include "allfold/message/detail/message_data.hpp"
 #include "allfold/message/detail/message_head.hpp"
+#include "allfold/message/detail/object_pool.hpp"
 #include "allfold/message/detail/open_messages.hpp"
-#include "allfold/message/detail/reading.hpp"
 #include "allfold/message/detail/receive_note.hpp"
 #include "allfold/message/detail/send_buffer.hpp"
 #include "allfold/message/detail/sending.hpp"
-#include "allfold/message/detail/spares.hpp"
 #include "allfold/message/options.hpp"
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
@@ -73,13 +73,13 @@ class post_port {
 /// little is held: a rank copies one message while its peer copies another. A Xeon (Granite Rapids): a ping-pong of 8
 /// KiB takes 0.57x the time, of 16 KiB 0.67x; a halo of six faces of 8 and 16 KiB 0.71x; 64 messages each way of 8 KiB
 /// 1.02x, of 16 KiB 1.2x.
-inline constexpr std::size_t longest_held_of_few = 16 << 10;
-inline constexpr std::uint32_t units_of_few = credit::most_held * 3 / 8;
+inline constexpr std::size_t longest_held_with_shared_cache = 16 << 10;
+inline constexpr std::uint32_t units_with_shared_cache = credit::max_held * 3 / 8;
 
-class post_office final : public background::keepsake {
+class post_office final : public background::resource {
   public:
-    post_office(int rank, int size, const reading_there& reading)
-        : rank_(rank), peers_(static_cast<std::size_t>(size)), reading_(rank, reading), matching_(size) {}
+    post_office(int rank, int size, const direct_read& reading)
+        : rank_(rank), peers_(static_cast<std::size_t>(size)), direct_reader_(rank, reading), matching_(size) {}
     ~post_office() override {
         for (auto& each : posted_)
             if (each->lent.load(std::memory_order_acquire) != 0) static_cast<void>(each.release());
@@ -125,10 +125,10 @@ class post_office final : public background::keepsake {
     [[nodiscard]] std::size_t notes() const noexcept { return notes_; }
     void note(receive_note& r) {
         matching_.post(r);
-        if (++notes_ == 1) keeper->set_out();
+        if (++notes_ == 1) keeper->start();
     }
     /// Turns all notes into calls.
-    void grow_all() noexcept {
+    void promote_all() noexcept {
         matching_.for_each_waiting([](posted_receive& r) {
             if (r.is_note) static_cast<void>(static_cast<receive_note&>(r).become_call());
         });
@@ -157,7 +157,7 @@ class post_office final : public background::keepsake {
     }
 
     /// Sends what can be sent, and takes in what has arrived; at most once in each pass over the operations in flight.
-    void turn(post_port& port, std::uint64_t pass = 0) {
+    void progress(post_port& port, std::uint64_t pass = 0) {
         if (pass != 0 && pass == latest_pass_) return;
         latest_pass_ = pass;
         port.progress();
@@ -169,13 +169,13 @@ class post_office final : public background::keepsake {
     }
 
     /// Called by a waiting rank: if another rank is reading one of its sends, helps it copy.
-    void help() noexcept { reading_.help(); }
+    void help() noexcept { direct_reader_.help(); }
     /// The rank abandons its communicator: a rank that still reads one of its sends may call for help, and the send may
     /// be gone by then.
-    void help_no_more() noexcept { reading_.help_no_more(); }
+    void help_no_more() noexcept { direct_reader_.help_no_more(); }
 
     /// Takes in what has arrived from one rank, which lets that rank go on, and reports what has been taken in.
-    void take_turns_with(int peer, post_port& port) {
+    void progress_with(int peer, post_port& port) {
         port.progress();
         if (peer != rank_) port.take_in(peer);
         if (queued_ != 0) flush(port);
@@ -221,7 +221,7 @@ class post_office final : public background::keepsake {
         matching_.for_each_held(visit);
     }
 
-    // The short way (short_message.hpp): messages that are posted, or found, at once.
+    // The short path (short_message.hpp): messages that are posted, or found, at once.
 
     /// Whether no message to this receiver is queued, and it would hold that many more bytes.
     [[nodiscard]] bool may_post_at_once(int receiver, std::size_t bytes) noexcept {
@@ -230,10 +230,11 @@ class post_office final : public background::keepsake {
     [[nodiscard]] bool has_room(int receiver, std::size_t bytes) noexcept { return with(receiver).due.has_room(bytes); }
     /// Whether a message is short enough to be held by its receiver, rather than read in the sender's memory.
     [[nodiscard]] bool is_held(int receiver, std::size_t bytes) const noexcept {
-        if (bytes <= longest_not_read_there) return true;
-        if (!reading_.reaches(receiver)) return bytes <= credit::longest_message;
+        if (bytes <= longest_copied) return true;
+        if (!direct_reader_.reaches(receiver)) return bytes <= credit::longest_message;
         const credit& due = peers_[static_cast<std::size_t>(receiver)].due;
-        return bytes <= longest_held_of_few && due.has_room(bytes, units_of_few) && !has_groups_of_cores();
+        return bytes <= longest_held_with_shared_cache && due.has_room(bytes, units_with_shared_cache) &&
+               !has_groups_of_cores();
     }
     [[nodiscard]] message_head eager_head(const message_data& data, int receiver, int tag) noexcept {
         message_head head = head_of(data, tag);
@@ -244,12 +245,12 @@ class post_office final : public background::keepsake {
     void note_posted(int receiver, std::size_t bytes) noexcept {
         credit& due = with(receiver).due;
         due.note_sent(bytes);
-        due.note_told();
+        due.note_reported();
     }
     /// Whether a receive that is called now would match the next envelope, since nothing is held or posted.
     [[nodiscard]] bool receives_at_once() const noexcept { return owed_ == 0 && matching_.is_empty(); }
     void note_received(int source, const message_head& head) {
-        with(source).due.hear(head.freed);
+        with(source).due.note_freed(head.freed);
         free(source, head.bytes());
     }
 
@@ -287,7 +288,7 @@ class post_office final : public background::keepsake {
     }
 
     void finish(sending& s) noexcept {
-        reading_.withdraw(s);
+        direct_reader_.withdraw(s);
         s.carrier = nullptr;
         s.is_done = true;
         in_flight_.note_done(s.owner);
@@ -302,13 +303,13 @@ class post_office final : public background::keepsake {
     void flush(post_port& port);
     [[nodiscard]] bool post(record& r, post_port& port);
     void take_own(const record& r);
-    void retire(std::unique_ptr<record> over) {
-        const bool is_refusal = over->head.what == kind::refused || over->head.what == kind::unexpected;
-        if (is_refusal && over->refused == nullptr) --owed_;
-        if (over->asks != nullptr) over->asks->carrier = nullptr;
-        if (over->sent != nullptr) finish(*over->sent);
-        if (over->refused != nullptr) finish(*over->refused);
-        spare_.give(std::move(over));
+    void retire(std::unique_ptr<record> finished) {
+        const bool is_refusal = finished->head.what == kind::refused || finished->head.what == kind::unexpected;
+        if (is_refusal && finished->refused == nullptr) --owed_;
+        if (finished->asks != nullptr) finished->asks->carrier = nullptr;
+        if (finished->sent != nullptr) finish(*finished->sent);
+        if (finished->refused != nullptr) finish(*finished->refused);
+        spare_.give(std::move(finished));
     }
     void collect() {
         for (std::size_t i = 0; i < posted_.size();) {
@@ -316,10 +317,10 @@ class post_office final : public background::keepsake {
                 ++i;
                 continue;
             }
-            std::unique_ptr<record> over = std::move(posted_[i]);
+            std::unique_ptr<record> finished = std::move(posted_[i]);
             posted_[i] = std::move(posted_.back());
             posted_.pop_back();
-            retire(std::move(over));
+            retire(std::move(finished));
         }
     }
 
@@ -361,18 +362,18 @@ class post_office final : public background::keepsake {
         else
             r->refusal = &answer;
     }
-    void hear_answer(int source, const message_head& head);
+    void handle_answer(int source, const message_head& head);
 
     int rank_;
     std::vector<counterpart> peers_;
-    reading_of_messages reading_;
+    direct_reader direct_reader_;
     matching matching_;
     open_messages in_flight_;
     std::unordered_map<std::uint32_t, sending*> asked_;
     std::unordered_map<std::uint64_t, std::string> type_names_;
     std::vector<std::unique_ptr<record>> posted_;
-    spares<record> spare_;
-    spares<held_message> spare_held_;
+    object_pool<record> spare_;
+    object_pool<held_message> spare_held_;
     std::size_t queued_ = 0;
     std::uint32_t sends_ = 0;
     std::uint64_t latest_pass_ = 0;
@@ -400,8 +401,8 @@ inline record& post_office::queue_for(int receiver, kind what) {
 inline bool post_office::may_be_eager(const sending& s, std::size_t bytes, bool waits, const post_port& port) const {
     if (s.how == mode::ready || s.data.type->assign != nullptr) return false;
     if (s.has_no_limit) return true;
-    const bool is_read_there = reading_.reaches(s.receiver) && !s.data.type->is_encoded();
-    if (waits && is_read_there && bytes > longest_not_read_there_of_synchronous) return false;
+    const bool is_read_directly = direct_reader_.reaches(s.receiver) && !s.data.type->is_encoded();
+    if (waits && is_read_directly && bytes > longest_copied_synchronous) return false;
     return is_held(s.receiver, bytes) && !port.lends(sizeof(message_head) + bytes);
 }
 
@@ -419,7 +420,7 @@ inline void post_office::start(sending& s, post_port& port) {
     const bool waits = !s.is_held || s.how == mode::synchronous;  // to be told that it has been received
     bool is_eager = may_be_eager(s, bytes, waits, port);
     if (is_eager && !s.has_no_limit && !there.due.has_room(bytes)) {
-        turn(port);  // this may free some
+        progress(port);  // this may free some
         is_eager = there.due.has_room(bytes);
     }
     record& asking = queue_for(s.receiver, is_eager ? kind::eager : kind::request);
@@ -434,9 +435,9 @@ inline void post_office::start(sending& s, post_port& port) {
         if (waits) asking.head.how = mode::synchronous;
     } else if (s.data.type->is_encoded()) {
         asking.parts[1] = {reinterpret_cast<std::byte*>(&s.encoded_bytes), sizeof s.encoded_bytes};
-    } else if (reading_.is_possible()) {
-        reading_.offer(s, [&](std::size_t n) { return port.is_far(s.receiver, n); });
-        asking.parts[1] = {reinterpret_cast<std::byte*>(&s.to_be_read), sizeof s.to_be_read};
+    } else if (direct_reader_.is_possible()) {
+        direct_reader_.offer(s, [&](std::size_t n) { return port.is_far(s.receiver, n); });
+        asking.parts[1] = {reinterpret_cast<std::byte*>(&s.read_from), sizeof s.read_from};
     }
     s.carrier = &asking;
     if (is_eager && !waits) {
@@ -511,7 +512,7 @@ inline bool post_office::post(record& r, post_port& port) {
     message.unordered = true;
     message.copied = r.has_head();
     if (!port.try_post(r, message)) return false;
-    if (r.has_head()) there.due.note_told();
+    if (r.has_head()) there.due.note_reported();
     return true;
 }
 
@@ -524,9 +525,9 @@ inline void post_office::take_own(const record& r) {
 }
 
 inline void post_office::take_envelope(int source, const message_head& head, std::span<const std::byte> data) {
-    with(source).due.hear(head.freed);
+    with(source).due.note_freed(head.freed);
     if (head.what == kind::news) return;
-    if (!head.has_envelope()) return hear_answer(source, head);
+    if (!head.has_envelope()) return handle_answer(source, head);
     if (posted_receive* const r = matching_.take_receive(source, head.tag)) return match_posted(*r, source, head, data);
     if (head.how == mode::ready) return refuse(source, head, kind::unexpected, nullptr);
     matching_.hold(make_held(source, head, data));
@@ -538,8 +539,8 @@ inline std::unique_ptr<held_message> post_office::make_held(int source, const me
     made->source = source;
     made->head = head;
     made->there.reset();
-    if (reading_.is_there(head, data))
-        made->there = reading_of_messages::place_in(data);
+    if (direct_reader_.has_address(head, data))
+        made->there = direct_reader::address_in(data);
     else
         made->data.assign(data.begin(), data.end());
     return made;
@@ -588,8 +589,8 @@ inline void post_office::match(receiving& r, int source, const message_head& hea
         finish(r);
     } else if (r.failure) {
         refuse(source, head, kind::refused, &r);
-    } else if (reading_.is_there(head, data)) {
-        reading_.read(r, source, reading_of_messages::place_in(data), streams(r));
+    } else if (direct_reader_.has_address(head, data)) {
+        direct_reader_.read(r, source, direct_reader::address_in(data), streams(r));
         refuse(source, head, kind::refused, nullptr);  // tells its sender that it has been read
         finish(r);
     } else {
@@ -633,7 +634,7 @@ inline void post_office::take_data(int source, const std::byte* from_place) {
 }
 
 /// A receive has matched a send of this rank, or has refused it.
-inline void post_office::hear_answer(int source, const message_head& head) {
+inline void post_office::handle_answer(int source, const message_head& head) {
     const auto asked = asked_.find(head.number);
     if (asked == asked_.end()) return;
     sending& s = *asked->second;

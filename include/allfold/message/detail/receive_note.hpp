@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "allfold/engine/detail/spare_memory.hpp"
+#include "allfold/engine/detail/task_memory.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/message/detail/matching.hpp"
 #include "allfold/message/detail/message_data.hpp"
@@ -26,10 +26,10 @@ class receive_note;
 class note_keeper : public background::work {
   public:
     /// Called for the first note: the keeper is in flight as long as there are any.
-    virtual void set_out() = 0;
+    virtual void start() = 0;
     virtual void take_over() noexcept = 0;
     /// Waits briefly for messages from a rank, and takes them in.
-    virtual void look_out_for(int source) noexcept = 0;
+    virtual void poll_briefly(int source) noexcept = 0;
     /// The call that a note becomes, and its receive.
     struct call {
         std::unique_ptr<pending> work;
@@ -38,20 +38,21 @@ class note_keeper : public background::work {
     [[nodiscard]] virtual call call_of(receive_note& note) = 0;
 };
 
-class receive_note final : public posted_receive, public noted {
+class receive_note final : public posted_receive, public operation_note {
   public:
-    receive_note(note_keeper& keeper, int from_rank, int under, const message_data& where, status* told) noexcept
-        : posted_receive(from_rank, under, where), keeper_(keeper), told_(told) {
+    receive_note(note_keeper& keeper, int from_rank, int wanted_tag, const message_data& where,
+                 status* status_out) noexcept
+        : posted_receive(from_rank, wanted_tag, where), keeper_(keeper), status_out_(status_out) {
         is_note = true;
     }
-    [[nodiscard]] static void* operator new(std::size_t bytes) { return spare_blocks<128>::allocate(bytes); }
-    static void operator delete(void* memory, std::size_t bytes) noexcept { spare_blocks<128>::free(memory, bytes); }
+    [[nodiscard]] static void* operator new(std::size_t bytes) { return block_pool<128>::allocate(bytes); }
+    static void operator delete(void* memory, std::size_t bytes) noexcept { block_pool<128>::free(memory, bytes); }
 
-    [[nodiscard]] status* told() const noexcept { return told_; }
-    void hurry() noexcept override {
-        if (waits()) keeper_.look_out_for(source);
+    [[nodiscard]] status* status_out() const noexcept { return status_out_; }
+    void wait_briefly() noexcept override {
+        if (waits()) keeper_.poll_briefly(source);
     }
-    [[nodiscard]] std::unique_ptr<pending> grow() noexcept override {
+    [[nodiscard]] std::unique_ptr<pending> promote() noexcept override {
         if (waits()) keeper_.take_over();
         if (waits()) become_call();
         return std::move(call_.work);
@@ -64,7 +65,7 @@ class receive_note final : public posted_receive, public noted {
     }
     /// Its message has been copied. The note may be destroyed from here on.
     void end(const status& found) noexcept {
-        if (told_ != nullptr) *told_ = found;
+        if (status_out_ != nullptr) *status_out_ = found;
         state_.store(state::done, std::memory_order_release);
     }
 
@@ -72,7 +73,7 @@ class receive_note final : public posted_receive, public noted {
     [[nodiscard]] bool waits() const noexcept { return state_.load(std::memory_order_acquire) == state::waits; }
 
     note_keeper& keeper_;
-    status* told_;
+    status* status_out_;
     note_keeper::call call_;
 };
 

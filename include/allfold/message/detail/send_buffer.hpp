@@ -39,9 +39,9 @@ class send_buffer {
     [[nodiscard]] bool has_room(std::size_t bytes) const noexcept { return used_ + bytes <= bytes_; }
 
     void keep(std::unique_ptr<copy> sent) {
-        if (kept_.size() >= most_kept_) {  // rarely enough that keeping one has constant amortised cost
+        if (kept_.size() >= max_kept_) {  // rarely enough that keeping one has constant amortised cost
             forget_sent();
-            most_kept_ = std::max(few, 2 * kept_.size());
+            max_kept_ = std::max(few, 2 * kept_.size());
         }
         kept_.push_back(std::move(sent));
     }
@@ -61,7 +61,7 @@ class send_buffer {
     static constexpr std::size_t few = 64;
 
     std::size_t bytes_ = 0, used_ = 0;
-    std::size_t most_kept_ = few;
+    std::size_t max_kept_ = few;
     std::deque<std::unique_ptr<copy>> kept_;
 };
 

@@ -8,7 +8,7 @@
 #include <exception>
 #include <vector>
 
-#include "allfold/engine/detail/kept_memory.hpp"
+#include "allfold/engine/detail/memory_cache.hpp"
 #include "allfold/message/detail/matching.hpp"
 #include "allfold/message/detail/message_data.hpp"
 #include "allfold/message/detail/message_head.hpp"
@@ -40,14 +40,14 @@ struct sending {
     record* carrier = nullptr;  // the message in transit
     std::vector<std::byte> encoded;
     std::uint64_t encoded_bytes = 0;
-    std::byte* to_be_read = nullptr;  // where its receiver reads the data; of a long one, its shared_copy
+    std::byte* read_from = nullptr;  // where its receiver reads the data; of a long one, its shared_copy
     shared_copy copying;
-    kept_bytes staged;
+    cached_memory staged;
 
     /// Copies the data with streaming (non-temporal) stores, and returns the copy.
     [[nodiscard]] std::byte* stage() {
         const std::size_t bytes = data.bytes();
-        if (staged.bytes() < bytes) staged = kept_bytes(bytes, kept_memory::usual_alignment);
+        if (staged.bytes() < bytes) staged = cached_memory(bytes, memory_cache::usual_alignment);
         stream_bytes(staged.data(), data.data, bytes);
         finish_streams();
         return staged.data();
@@ -57,8 +57,8 @@ struct sending {
         return data.type->is_encoded() ? part{encoded.data(), encoded.size()} : part{data.data, data.bytes()};
     }
 
-    sending(int to_rank, int under, mode when, const message_data& what)
-        : receiver(to_rank), label(under), how(when), data{what.data, what.elements, what.type} {}
+    sending(int to_rank, int wanted_tag, mode when, const message_data& what)
+        : receiver(to_rank), label(wanted_tag), how(when), data{what.data, what.elements, what.type} {}
 };
 
 /// A message in transit.

@@ -27,7 +27,7 @@ namespace allfold::detail {
 class shared_copy {
   public:
     /// The minimum length. A shorter message is copied before its sender has noticed that the copy has begun.
-    static constexpr std::size_t least_bytes = 64 << 10;
+    static constexpr std::size_t min_bytes = 64 << 10;
 
     /// Where receivers call a rank to help with one of its sends. There is one slot however many sends are in flight:
     /// if several receivers call, they are helped one after another.
@@ -65,7 +65,7 @@ class shared_copy {
         from_ = from;
         bytes_ = bytes;
         helper_ = helper;
-        piece_ = helper != nullptr ? std::clamp(bytes / 4, least_piece, most_piece) : bytes;
+        piece_ = helper != nullptr ? std::clamp(bytes / 4, min_piece, max_piece) : bytes;
         taken_.store(0, std::memory_order_relaxed);
         helped_.store(0, std::memory_order_relaxed);
     }
@@ -93,7 +93,7 @@ class shared_copy {
     }
 
   private:
-    static constexpr std::size_t least_piece = 16 << 10, most_piece = 64 << 10;
+    static constexpr std::size_t min_piece = 16 << 10, max_piece = 64 << 10;
 
     [[nodiscard]] std::uint32_t pieces() const noexcept {
         return static_cast<std::uint32_t>((bytes_ + piece_ - 1) / piece_);

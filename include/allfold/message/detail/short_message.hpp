@@ -16,7 +16,7 @@
 #include "allfold/transport/detail/copy.hpp"
 
 /// @file
-/// The short way: the fast path of a message that needs no waiting, a send that its receiver holds or a receive whose
+/// The short path: the fast path of a message that needs no waiting, a send that its receiver holds or a receive whose
 /// message arrives at once. These are the same messages as the post office's: no other rank can tell which path a rank
 /// has taken.
 
@@ -25,16 +25,16 @@ namespace allfold::detail {
 /// Whether there is such a path: the transport must let a message be written straight to where it, or a library, will
 /// read it.
 template <class Comm>
-concept has_short_messages = Comm::has_short_way && requires(Comm& comm, void (*write)(std::byte*)) {
+concept has_short_messages = Comm::has_short_path && requires(Comm& comm, void (*write)(std::byte*)) {
     { comm.write_copied(0, lane{}, 0u, std::size_t{}, write) } -> std::same_as<bool>;
 };
 
 template <communicator Comm>
-void take_turns_with(Comm& comm, post_office& office, int peer);
+void progress_with(Comm& comm, post_office& office, int peer);
 
 /// The post office of a communicator, which this thread takes over; null if it has none, or while an operator runs.
 template <communicator Comm>
-[[nodiscard]] post_office* office_at_hand(Comm& comm) noexcept {
+[[nodiscard]] post_office* existing_office(Comm& comm) noexcept {
     background& own = comm.background();
     if (own.is_running()) return nullptr;  // is_running() also takes it over
     return static_cast<post_office*>(own.office.get());
@@ -45,34 +45,34 @@ template <communicator Comm>
 // line another core holds. Without inlining, a ping-pong of 8 bytes took 1.3 times as long.
 
 template <class Comm>
-concept reads_of_others = requires(Comm& comm) {
+concept supports_direct_read = requires(Comm& comm) {
     comm.begin_to_read();
     comm.end_reading();
 };
 template <class Comm>
 [[nodiscard]] constexpr std::size_t longest_held(bool by_itself) noexcept {
-    return reads_of_others<Comm> && !by_itself ? longest_held_of_few : credit::longest_message;
+    return supports_direct_read<Comm> && !by_itself ? longest_held_with_shared_cache : credit::longest_message;
 }
 
 /// Whether a message takes this path if there is room for it.
 template <communicator Comm>
 [[nodiscard, gnu::always_inline]] inline bool is_held_as_sent(const Comm& comm, const message_data& data,
-                                                              const message_options& said) {
-    const int receiver = said.destination->rank;
+                                                              const message_options& parsed) {
+    const int receiver = parsed.destination->rank;
     const std::size_t bytes = data.bytes();
-    return said.how == mode::standard && data.type->copies_bytes() && receiver >= 0 && receiver < comm.size() &&
-           said.label.value >= 0 && bytes <= longest_held<Comm>(receiver == comm.rank()) &&
+    return parsed.how == mode::standard && data.type->copies_bytes() && receiver >= 0 && receiver < comm.size() &&
+           parsed.label.value >= 0 && bytes <= longest_held<Comm>(receiver == comm.rank()) &&
            !comm.lends(sizeof(message_head) + bytes, true) && (data.data != nullptr || bytes == 0);
 }
 
 /// Sends a message; false if nothing has been done.
 template <communicator Comm>
-[[nodiscard, gnu::always_inline]] inline bool send_shortly(Comm& comm, const message_data& data,
-                                                           const message_options& said) {
-    if (!is_held_as_sent(comm, data, said)) return false;
-    const int receiver = said.destination->rank, label = said.label.value;
+[[nodiscard, gnu::always_inline]] inline bool try_short_send(Comm& comm, const message_data& data,
+                                                             const message_options& parsed) {
+    if (!is_held_as_sent(comm, data, parsed)) return false;
+    const int receiver = parsed.destination->rank, label = parsed.label.value;
     const std::size_t bytes = data.bytes();
-    post_office* const office = office_at_hand(comm);
+    post_office* const office = existing_office(comm);
     if (office == nullptr || !office->may_post_at_once(receiver, bytes)) return false;
     if (!Comm::shares_memory && !office->has_named(receiver, data.type->hash())) return false;
     comm.progress();
@@ -91,7 +91,7 @@ template <communicator Comm>
             return false;
         office->note_posted(receiver, bytes);
     }
-    if (said.told != nullptr) *said.told = {};
+    if (parsed.status_out != nullptr) *parsed.status_out = {};
     return true;
 }
 
@@ -100,19 +100,19 @@ template <communicator Comm>
 /// take 0.75x and 0.85x the time, 1 KiB 0.8x and 0.9x, 4 KiB 0.94x and 0.98x; without this, most of them became
 /// operations that wait.
 template <communicator Comm>
-[[nodiscard]] bool take_turns(Comm& comm, const message_data& data, const message_options& said) {
-    if (!is_held_as_sent(comm, data, said)) return false;
-    post_office* const office = office_at_hand(comm);
-    if (office == nullptr || !office->is_held(said.destination->rank, data.bytes())) return false;
-    take_turns_with(comm, *office, said.destination->rank);
+[[nodiscard]] bool progress_with_receiver(Comm& comm, const message_data& data, const message_options& parsed) {
+    if (!is_held_as_sent(comm, data, parsed)) return false;
+    post_office* const office = existing_office(comm);
+    if (office == nullptr || !office->is_held(parsed.destination->rank, data.bytes())) return false;
+    progress_with(comm, *office, parsed.destination->rank);
     return true;
 }
 
 /// Whether this is a valid receive of plain bytes from one given rank.
 template <communicator Comm>
 [[nodiscard, gnu::always_inline]] inline bool is_plain_receive(const Comm& comm, const message_data& place,
-                                                               const message_options& said) {
-    const int source = said.source->rank;
+                                                               const message_options& parsed) {
+    const int source = parsed.source->rank;
     return source >= 0 && source < comm.size() && place.type->copies_bytes() &&
            (place.data != nullptr || place.elements == 0);
 }
@@ -121,9 +121,9 @@ template <communicator Comm>
 /// waited for or something is wrong.
 template <communicator Comm>
 [[nodiscard, gnu::always_inline]] inline bool receive_next(Comm& comm, post_office& office, const message_data& place,
-                                                           const message_options& said, bool waits, status& found) {
-    const int source = said.source->rank;
-    const tag label = said.received_label();
+                                                           const message_options& parsed, bool waits, status& found) {
+    const int source = parsed.source->rank;
+    const tag label = parsed.received_label();
     if (source == comm.rank() || !office.receives_at_once() || (waits && background::in_flight())) return false;
     comm.progress();
     message_in_place here{};
@@ -144,16 +144,16 @@ template <communicator Comm>
     found.tag = head.tag;
     found.elements = static_cast<std::size_t>(head.elements);
     found.cancelled = false;
-    if (said.told != nullptr) *said.told = found;
+    if (parsed.status_out != nullptr) *parsed.status_out = found;
     return true;
 }
 /// The same for any receive.
 template <communicator Comm>
-[[nodiscard, gnu::always_inline]] inline bool receive_shortly(Comm& comm, const message_data& place,
-                                                              const message_options& said, status& found) {
-    if (!is_plain_receive(comm, place, said)) return false;
-    post_office* const office = office_at_hand(comm);
-    return office != nullptr && receive_next(comm, *office, place, said, true, found);
+[[nodiscard, gnu::always_inline]] inline bool try_short_receive(Comm& comm, const message_data& place,
+                                                                const message_options& parsed, status& found) {
+    if (!is_plain_receive(comm, place, parsed)) return false;
+    post_office* const office = existing_office(comm);
+    return office != nullptr && receive_next(comm, *office, place, parsed, true, found);
 }
 
 }  // namespace allfold::detail

@@ -52,12 +52,12 @@ class bounce_pool {
             return;
         }
         auto& kept = buffer.bytes() == short_bytes_ ? short_ : long_;
-        if (&kept == &long_ && long_.size() == most_long) static_cast<void>(take_out(long_, 0));
+        if (&kept == &long_ && long_.size() == max_long) static_cast<void>(take_out(long_, 0));
         kept.push_back(std::move(buffer));
     }
 
   private:
-    static constexpr std::size_t most_long = 16;
+    static constexpr std::size_t max_long = 16;
 
     [[nodiscard, gnu::noinline]] bounce_buffer take_short() {
         if (short_.empty()) return bounce_buffer(short_bytes_);

@@ -33,7 +33,7 @@ namespace allfold::detail {
 
 class alignas(line_bytes) bulletin {
   public:
-    static constexpr int most_ranks = 16;
+    static constexpr int max_ranks = 16;
     static constexpr std::uint32_t cells = 8;
 
     bulletin() = default;
@@ -55,7 +55,7 @@ class alignas(line_bytes) bulletin {
     /// 4 to 256 KiB 0.75x to 0.8x.
     [[nodiscard]] bool is_far(std::span<const bulletin> all, std::size_t self, std::size_t bytes,
                               std::chrono::nanoseconds limit) noexcept {
-        if (bytes < distance::least_bytes) return false;
+        if (bytes < distance::min_bytes) return false;
         asked_ = (asked_ + 1) % all.size();
         if (asked_ == self) asked_ = (asked_ + 1) % all.size();
         const bool is_far = distances_[asked_].is_far(bytes, all[asked_].taken_[self], limit);
@@ -68,24 +68,24 @@ class alignas(line_bytes) bulletin {
     /// to this many readers.
     bool post(lane on, const outgoing& message, int readers, bool goes_far) {
         cell& c = cells_[++posted_ % cells];
-        const carriage how = carriage_of(message, message.bytes, carriage::in_buffer);
-        if (how == carriage::in_cell)
+        const transfer how = transfer_of(message, message.bytes, transfer::in_buffer);
+        if (how == transfer::in_cell)
             pack(message.parts, message.alignment, c.payload);
-        else if (how == carriage::lent)
+        else if (how == transfer::lent)
             c.lend(message, readers);
         else
             c.refer_to(packed_message{fill_buffer(message, goes_far), message.bytes, 0});
-        show(c, on, message.signature, how, how == carriage::in_cell ? message.bytes : 0);
-        return how == carriage::lent;
+        show(c, on, message.signature, how, how == transfer::in_cell ? message.bytes : 0);
+        return how == transfer::lent;
     }
     /// Posts a message for each reader: `write(message, memory)` writes one of those in the list, each of which has
     /// `peer` and `bytes`. Requires that there is room.
     template <class Messages, class Write>
     void post_each(lane on, std::uint32_t signature, const Messages& to, bool goes_far, Write write) {
-        std::size_t bytes = most_ranks * sizeof(slice);
+        std::size_t bytes = max_ranks * sizeof(slice);
         for (const auto& each : to) bytes += align_up(each.bytes, buffer_alignment);
         std::byte* const data = make_room(++posted_, bytes);
-        std::size_t at = most_ranks * sizeof(slice);
+        std::size_t at = max_ranks * sizeof(slice);
         for (const auto& each : to) {
             ::new (static_cast<void*>(data + static_cast<std::size_t>(each.peer) * sizeof(slice)))
                 slice{at, each.bytes};
@@ -95,14 +95,14 @@ class alignas(line_bytes) bulletin {
         if (goes_far) finish_streams();
         cell& c = cells_[posted_ % cells];
         c.refer_to(packed_message{data, bytes, 0});
-        show(c, on, signature, carriage::in_slices, 0);
+        show(c, on, signature, transfer::in_slices, 0);
     }
     /// Whether the reader that owns this bulletin has finished with all messages of `sender`.
     [[nodiscard]] bool has_taken_all_of(const bulletin& sender, std::size_t rank) const noexcept {
         return taken_[rank].load(std::memory_order_acquire) == sender.posted_;
     }
     /// Publishes that the owner, as a reader, has finished with all messages of `sender` up to number `number`.
-    void say_taken(std::size_t sender, std::uint32_t number) noexcept {
+    void report_taken(std::size_t sender, std::uint32_t number) noexcept {
         taken_[sender].store(number, std::memory_order_release);
     }
 
@@ -116,7 +116,7 @@ class alignas(line_bytes) bulletin {
 
     /// Where the part for one reader lies, if the message was copied when it was posted.
     [[nodiscard]] static bool locate(const cell& found, std::size_t reader, message_in_place& here) noexcept {
-        if (found.news.load(std::memory_order_relaxed).how != carriage::in_slices) return found.locate(here);
+        if (found.news.load(std::memory_order_relaxed).how != transfer::in_slices) return found.locate(here);
         std::byte* const data = found.reference<packed_message>().data;
         const slice& own = *std::launder(reinterpret_cast<const slice*>(data + reader * sizeof(slice)));
         here = {data + own.begin, own.bytes, found.signature};
@@ -130,7 +130,7 @@ class alignas(line_bytes) bulletin {
         std::size_t bytes;
     };
 
-    void show(cell& c, lane on, std::uint32_t signature, carriage how, std::size_t bytes_in_cell) noexcept {
+    void show(cell& c, lane on, std::uint32_t signature, transfer how, std::size_t bytes_in_cell) noexcept {
         c.on = on;
         c.signature = signature;
         c.news.store(cell_news::of(posted_, how, static_cast<std::uint8_t>(bytes_in_cell)), std::memory_order_release);
@@ -162,11 +162,11 @@ class alignas(line_bytes) bulletin {
     std::uint32_t posted_ = 0;
     std::uint32_t taken_by_all_ = 0;  // a lower bound
     std::array<channel::buffer, cells> buffers_{};
-    std::array<distance, most_ranks> distances_{};  // to each reader
-    std::size_t asked_ = 0;                         // the reader asked about last
-    std::uint32_t far_ = 0;                         // a bit for each reader that is far
+    std::array<distance, max_ranks> distances_{};  // to each reader
+    std::size_t asked_ = 0;                        // the reader asked about last
+    std::uint32_t far_ = 0;                        // a bit for each reader that is far
     /// For each sender, up to which number the owner has taken its messages; on a line of its own.
-    std::array<std::atomic<std::uint32_t>, most_ranks> taken_{};
+    std::array<std::atomic<std::uint32_t>, max_ranks> taken_{};
     std::array<cell, cells> cells_;
 };
 
@@ -216,7 +216,7 @@ class bulletin_reader {
     void take_oldest_of_all() noexcept {
         bulletin& own = all_[self_];
         for (std::size_t sender = 0, ranks = read_.size(); sender < ranks; ++sender)
-            if (sender != self_) own.say_taken(sender, ++read_[sender].taken);
+            if (sender != self_) own.report_taken(sender, ++read_[sender].taken);
     }
     /// Where the message found lies, if it was copied when it was posted.
     [[nodiscard]] bool locate(const cell& found, message_in_place& here) const noexcept {
@@ -234,14 +234,14 @@ class bulletin_reader {
         reading& r = of(sender);
         r.released |= 1u << (number - r.taken - 1);
         for (; (r.released & 1u) != 0; r.released >>= 1, r.gone >>= 1) ++r.taken;
-        all_[self_].say_taken(static_cast<std::size_t>(sender), r.taken);
+        all_[self_].report_taken(static_cast<std::size_t>(sender), r.taken);
     }
     /// Whether this rank, if it left now, would leave unread a message that its sender lends.
     [[nodiscard, gnu::cold]] bool has_loan_of(int sender) const noexcept {
         const reading& r = of(sender);
         for (std::uint32_t i = 0; i < bulletin::cells; ++i)
             if (const cell* const c = r.at(i); c != nullptr && (r.gone >> i & 1u) == 0 &&
-                                               c->news.load(std::memory_order_relaxed).how == carriage::lent)
+                                               c->news.load(std::memory_order_relaxed).how == transfer::lent)
                 return true;
         return false;
     }
@@ -251,7 +251,7 @@ class bulletin_reader {
         if ((r.gone | r.found) != 0) [[unlikely]]
             return release(sender, keep(sender));
         r.found = nothing;
-        all_[self_].say_taken(static_cast<std::size_t>(sender), ++r.taken);
+        all_[self_].report_taken(static_cast<std::size_t>(sender), ++r.taken);
     }
 
   private:

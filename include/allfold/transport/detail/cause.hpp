@@ -20,7 +20,7 @@ struct cause {
 
 /// In a handler, the exception being handled. Otherwise a destructor is calling this while an exception unwinds the
 /// stack; that exception can be inspected only once it is caught.
-[[nodiscard]] inline cause cause_at_hand() noexcept {
+[[nodiscard]] inline cause current_cause() noexcept {
     cause found;
     found.thrown = std::current_exception();
     found.is_known = found.thrown != nullptr;
@@ -49,7 +49,7 @@ struct cause {
 }
 
 /// Whether it is one of ours that only reports the failure of another rank.
-[[nodiscard]] inline bool tells_of_another(const std::exception_ptr& thrown) noexcept {
+[[nodiscard]] inline bool is_peer_failure(const std::exception_ptr& thrown) noexcept {
     try {
         if (thrown) std::rethrow_exception(thrown);
     } catch (const error& e) {

@@ -24,12 +24,12 @@ inline constexpr std::uint32_t cells_of_a_channel = 64;
 // the time at 1 KiB, 1.19x at 4 KiB and 1.25x at 16 KiB; 16 all_reduce in flight 1.11x at 4 KiB, 1.4x at 16 KiB and
 // 1.7x at 32 KiB. With 16: 1.06x, 1.07x, 1.09x; 1.01x, 1.11x and 1.06x. A single call fills two.
 inline constexpr std::uint32_t buffers_of_a_channel = 24;
-inline constexpr std::size_t most_kept_early = 32;  // messages of a channel, unless a later one is urgent
+inline constexpr std::size_t max_kept_early = 32;  // messages of a channel, unless a later one is urgent
 inline constexpr std::size_t inline_bytes = line_bytes - 16;
 inline constexpr std::size_t inline_alignment = 16;
 inline constexpr std::size_t buffer_alignment = 64;
 
-enum class carriage : std::uint8_t {
+enum class transfer : std::uint8_t {
     nothing,
     in_cell,
     in_buffer,
@@ -41,11 +41,11 @@ enum class carriage : std::uint8_t {
 };
 
 /// How a message travels. `copied`: the way for a message that does not fit into a cell and is not lent.
-[[nodiscard]] inline carriage carriage_of(const outgoing& message, std::size_t eager_bytes, carriage copied) noexcept {
+[[nodiscard]] inline transfer transfer_of(const outgoing& message, std::size_t eager_bytes, transfer copied) noexcept {
     if (message.copyable && message.bytes <= inline_bytes && message.alignment <= inline_alignment)
-        return carriage::in_cell;
+        return transfer::in_cell;
     const bool lent = !message.copyable || (message.bytes > eager_bytes && !message.copied);
-    return lent ? carriage::lent : copied;
+    return lent ? transfer::lent : copied;
 }
 
 /// What a cell holds for a lent message.
@@ -69,12 +69,12 @@ inline void free_message(std::byte* data) noexcept { ::operator delete(data, std
 /// The part of a cell's header that is written last, in one store.
 struct alignas(8) cell_news {
     std::uint16_t number = 0;  // of the message in the cell, counted from 1 along the channel, modulo 2^16
-    carriage how = carriage::nothing;
+    transfer how = transfer::nothing;
     std::uint8_t length = 0;       // of a message that is in the cell itself
     std::uint32_t taken : 8 = 0;   // of the opposite channel: how many cells its receiver has emptied, modulo 256,
     std::uint32_t freed : 24 = 0;  // and one bit for each buffer that it has freed an odd number of times
 
-    [[nodiscard]] static constexpr cell_news of(std::uint32_t number, carriage how, std::uint8_t length,
+    [[nodiscard]] static constexpr cell_news of(std::uint32_t number, transfer how, std::uint8_t length,
                                                 std::uint32_t taken = 0, std::uint32_t freed = 0) noexcept {
         return {static_cast<std::uint16_t>(number), how, length, taken & 0xffu, freed & 0xffffffu};
     }
@@ -94,12 +94,12 @@ struct alignas(line_bytes) cell {
     [[nodiscard]] bool locate(message_in_place& here) const noexcept {
         const cell_news in = news.load(std::memory_order_relaxed);
         here.signature = signature;
-        if (in.how == carriage::in_cell) {
+        if (in.how == transfer::in_cell) {
             here.data = const_cast<std::byte*>(payload);
             here.bytes = in.length;
             return true;
         }
-        if (in.how != carriage::in_buffer) return false;
+        if (in.how != transfer::in_buffer) return false;
         const auto where = reference<packed_message>();
         here.data = where.data;
         here.bytes = where.bytes;
@@ -139,7 +139,7 @@ struct channel {
     channel& operator=(const channel&) = delete;
     ~channel() {
         for (std::uint32_t next = taken; cells[next % cells_of_a_channel].has(next + 1); ++next)
-            if (const cell& c = cells[next % cells_of_a_channel]; c.news.load().how == carriage::owned)
+            if (const cell& c = cells[next % cells_of_a_channel]; c.news.load().how == transfer::owned)
                 free_message(c.reference<packed_message>().data);  // never taken out
         for (const buffer& each : buffers) free_message(each.data);
     }

@@ -18,7 +18,7 @@ namespace allfold::detail {
     return (n + alignment - 1) / alignment * alignment;
 }
 
-inline constexpr std::size_t most_short = 128;
+inline constexpr std::size_t max_short = 128;
 
 /// Copies a few bytes, without a call if they fit into a cell, so that the caller keeps its registers.
 [[gnu::always_inline]] inline void copy_short(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
@@ -34,7 +34,7 @@ inline constexpr std::size_t most_short = 128;
         std::memcpy(to, first, N);
         std::memcpy(to + bytes - N, last, N);
     };
-    if (bytes > most_short)
+    if (bytes > max_short)
         std::memcpy(to, from, bytes);
     else if (bytes > 64)
         ends.template operator()<64>();
@@ -101,7 +101,7 @@ struct destination {
 /// Rapids: 1 KiB takes 0.93x the time, 0.77x with 64 of them in flight; 2 KiB 0.79x). The C library does this as well,
 /// but only from 8 KiB.
 [[gnu::always_inline]] inline void copy_to_shared(destination to, const std::byte* from, std::size_t bytes) noexcept {
-    if (bytes <= most_short && !to.is_far)
+    if (bytes <= max_short && !to.is_far)
         copy_short(to.data, from, bytes);
     else
         copy_long_to_shared(to, from, bytes);

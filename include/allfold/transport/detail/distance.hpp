@@ -28,7 +28,7 @@ namespace allfold::detail {
 class distance {
   public:
     /// Distance matters from this length on.
-    static constexpr std::size_t least_bytes = 2048;
+    static constexpr std::size_t min_bytes = 2048;
 
     /// From a core that is far away, a line takes longer than this. AMD Zen 4: 10 to 30 ns from a core under the same
     /// third-level cache, and a barrier with it 40 to 90 ns; 100 to 120 ns from a core under another one, and a barrier
@@ -44,7 +44,7 @@ class distance {
     /// for each message that it takes. `limit`: the core is far if a line takes longer than this.
     [[nodiscard]] bool is_far(std::size_t bytes, const std::atomic<std::uint32_t>& counter,
                               std::chrono::nanoseconds limit) noexcept {
-        if (bytes < least_bytes) return false;
+        if (bytes < min_bytes) return false;
         if (bytes >= unmeasured_) [[unlikely]]
             measure(counter, limit);
         else

@@ -57,7 +57,7 @@ struct payload_range {
     std::uint64_t offset;
     std::uint64_t bytes;
 };
-inline constexpr std::size_t most_ranges = 16;
+inline constexpr std::size_t max_ranges = 16;
 
 /// What precedes a payload that is not sent whole with the envelope.
 class payload_table {
@@ -69,7 +69,7 @@ class payload_table {
         std::uint32_t late = 0;  ///< length of the beginning, if that is sent last; 0: it came with the envelope
     };
 
-    payload_table(const std::byte* from, std::size_t ranges) noexcept : count_(std::min(ranges, most_ranges)) {
+    payload_table(const std::byte* from, std::size_t ranges) noexcept : count_(std::min(ranges, max_ranges)) {
         std::memcpy(&head_, from, sizeof head_);
         std::memcpy(ranges_.data(), from + sizeof head_, count_ * sizeof(payload_range));
     }
@@ -103,7 +103,7 @@ class payload_table {
 
   private:
     head head_;
-    std::array<payload_range, most_ranges> ranges_;
+    std::array<payload_range, max_ranges> ranges_;
     std::size_t count_;
 };
 
@@ -129,7 +129,7 @@ struct opened_envelope {
     const std::size_t ranges = all.about.table == 0 ? 0 : all.about.table - std::size_t{1};
     const std::size_t table = all.about.table == 0 ? 0 : payload_table::padded_bytes(ranges);
     const std::size_t before = sizeof all.about + introduced + table;
-    if (all.about.tally != static_cast<std::uint16_t>(came.size()) || ranges > most_ranges || came.size() < before)
+    if (all.about.tally != static_cast<std::uint16_t>(came.size()) || ranges > max_ranges || came.size() < before)
         return std::nullopt;
     if (introduced != 0) all.introduction = came.data() + sizeof all.about;
     if (table != 0) all.table = came.data() + sizeof all.about + introduced;
@@ -141,7 +141,7 @@ struct opened_envelope {
 
 /// A signature as sent to another process: the numbers, then the names, each ending in a null character.
 struct introduction {
-    call_figures figures;
+    call_parameters figures;
     std::uint64_t names;  // length of the names in bytes
 
     /// Writes a signature and returns how many bytes it takes, a multiple of a line.
@@ -164,8 +164,8 @@ inline constexpr std::size_t longest_introduction =
     align_up(sizeof(introduction) + 5 * (longest_name + 1), line_of_message);
 
 /// The most that a message may contain besides the payload.
-inline constexpr std::size_t most_overhead =
-    envelope_offset + envelope_bytes + longest_introduction + payload_table::padded_bytes(most_ranges);
+inline constexpr std::size_t max_overhead =
+    envelope_offset + envelope_bytes + longest_introduction + payload_table::padded_bytes(max_ranges);
 static_assert(longest_introduction / line_of_message <= UINT8_MAX);
 
 /// Signatures that other processes have introduced.
@@ -175,12 +175,12 @@ class known_signatures {
         if (numbers_.find(hash) != nullptr) return;
         introduction head;
         std::memcpy(&head, introduced, sizeof head);
-        acquaintance& met = known_.emplace_back();
+        known_call& met = known_.emplace_back();
         met.names = heap_array<char>(static_cast<std::size_t>(head.names));
         std::memcpy(met.names.data(), introduced + sizeof head, met.names.size());
         const char* next = met.names.data();
         const auto name = [&next] { return std::exchange(next, next + std::strlen(next) + 1); };
-        static_cast<call_figures&>(met.call) = head.figures;
+        static_cast<call_parameters&>(met.call) = head.figures;
         met.call.what = name();
         met.call.schedule = name();
         met.call.element_type = name();
@@ -194,12 +194,12 @@ class known_signatures {
     }
 
   private:
-    struct acquaintance {
+    struct known_call {
         signature call;
         heap_array<char> names;  // their addresses do not change
     };
     number_table numbers_;  // indices of `known_`, by hash
-    std::vector<acquaintance> known_;
+    std::vector<known_call> known_;
 };
 
 /// Which signatures this rank has introduced to which peers.
@@ -276,22 +276,22 @@ class opened_lanes {
 
 /// How a payload is sent: its long ranges separately, from where they lie.
 struct division {
-    std::array<payload_range, most_ranges> ranges;
-    std::array<const std::byte*, most_ranges> from;
+    std::array<payload_range, max_ranges> ranges;
+    std::array<const std::byte*, max_ranges> from;
     std::size_t count = 0;
     std::size_t rest = 0;  ///< bytes sent with the envelope, including gaps between parts
     bool fits = true;      ///< otherwise there are too many ranges or too long a rest: pack it as a whole
 };
 
-/// Divides a message into ranges of at least `long_bytes` contiguous bytes each, and a rest of at most `most_rest`.
-[[nodiscard]] inline division divide(const outgoing& message, std::size_t long_bytes, std::size_t most_rest) noexcept {
+/// Divides a message into ranges of at least `long_bytes` contiguous bytes each, and a rest of at most `max_rest`.
+[[nodiscard]] inline division divide(const outgoing& message, std::size_t long_bytes, std::size_t max_rest) noexcept {
     division d;
     std::size_t at = 0;
     payload_range run{0, 0};  // parts that are contiguous both in memory and in the payload
     const std::byte* from = nullptr;
     const auto finish_run = [&] {
         if (run.bytes < long_bytes) return;
-        if (d.count == most_ranges) {
+        if (d.count == max_ranges) {
             d.fits = false;
             return;
         }
@@ -312,7 +312,7 @@ struct division {
         at = begin + p.bytes;
     }
     finish_run();
-    d.fits = d.fits && d.rest <= most_rest;
+    d.fits = d.fits && d.rest <= max_rest;
     return d;
 }
 

@@ -40,7 +40,7 @@ struct sender {
 };
 
 /// Whether messages of `before` must not make a message of `mine` wait.
-[[nodiscard]] constexpr bool gives_way(sender before, sender mine) noexcept {
+[[nodiscard]] constexpr bool may_be_overtaken(sender before, sender mine) noexcept {
     return before.on != mine.on && (before.unordered || mine.unordered || is_later(before.on, mine.on));
 }
 
@@ -91,12 +91,12 @@ class posted_messages {
 
     /// What the receiver reports: how many messages it has taken out, and which buffers it has freed an odd number of
     /// times.
-    constexpr void hear(std::uint32_t taken, std::uint32_t freed) noexcept {
+    constexpr void update(std::uint32_t taken, std::uint32_t freed) noexcept {
         taken_ = taken;
         freed_ = freed;
     }
     /// The same with the last byte of the count, which is never more than a few messages ahead of what is known.
-    constexpr void hear_last_byte(std::uint8_t taken, std::uint32_t freed) noexcept {
+    constexpr void update_from_last_byte(std::uint8_t taken, std::uint32_t freed) noexcept {
         taken_ += static_cast<std::uint8_t>(taken - static_cast<std::uint8_t>(taken_));
         freed_ = freed;
     }
@@ -108,7 +108,7 @@ class posted_messages {
         const auto is_overtaken = [&](sender before) {
             has_unordered |= before.unordered;
             has_others |= before.on != mine.on;
-            return gives_way(before, mine);
+            return may_be_overtaken(before, mine);
         };
         for (std::uint32_t n = taken_; n != sent_; ++n)
             if (is_overtaken(in_cells_[n % Cells])) return true;
@@ -137,9 +137,9 @@ class posted_messages {
 /// Whether a receiver takes a message out of its cell although nobody has asked for its lane: it keeps a few such
 /// messages, but takes in everything up to an urgent one. An urgent number that was passed long ago has no effect.
 template <std::uint32_t Cells>
-[[nodiscard]] constexpr bool takes_early(std::size_t kept, std::size_t most_kept, std::uint32_t number,
+[[nodiscard]] constexpr bool takes_early(std::size_t kept, std::size_t max_kept, std::uint32_t number,
                                          std::uint32_t urgent) noexcept {
-    return kept < most_kept || urgent - number <= Cells;
+    return kept < max_kept || urgent - number <= Cells;
 }
 
 }  // namespace allfold::detail

@@ -70,27 +70,27 @@ class carrier {
         sort_again();
     }
     /// Ends the carrier once all ranks have called this. Returns false if some rank still has teams, or if
-    /// `is_in_vain()` because some rank will not arrive. This thread's operations in flight make progress meanwhile.
-    template <class InVain>
-    [[nodiscard]] bool try_end(InVain is_in_vain);
+    /// `is_futile()` because some rank will not arrive. This thread's operations in flight make progress meanwhile.
+    template <class IsFutile>
+    [[nodiscard]] bool try_end(IsFutile is_futile);
     /// The parent is gone, but some rank still has teams: this rank says farewell once it has none, since nobody else
     /// will answer for it then.
     void outlive_parent() {
         const std::lock_guard lock(mutex_);
         is_alone_ = true;
-        if (alive_.empty()) say_farewell();
+        if (alive_.empty()) send_farewells();
     }
 
     // Called by a team.
     /// Receives the control messages that have arrived, for all teams.
-    void attend() {
+    void poll() {
         const std::lock_guard lock(mutex_);
         if (job_.get() != MPI_COMM_NULL) take_in();
     }
     /// Calls visit(place, raw) once for each control message of a team.
     template <class Visit>
-    void for_each_letter(std::uint32_t team, Visit visit) {
-        for (const letter& each : take_letters(team)) visit(each.place, std::span(each.raw));
+    void for_each_message(std::uint32_t team, Visit visit) {
+        for (const team_message& each : take_messages(team)) visit(each.place, std::span(each.raw));
     }
     /// When it became known that a place has no team any more and will form none; nothing if it is not known.
     [[nodiscard]] std::optional<clock::time_point> departure_of(int place) {
@@ -108,7 +108,7 @@ class carrier {
     void leave(const handle& team, const outbox& out, std::uint64_t received, bool clean);
 
   private:
-    struct letter {
+    struct team_message {
         std::uint32_t team;
         int place;
         std::vector<std::byte> raw;
@@ -120,7 +120,7 @@ class carrier {
     static constexpr std::uint32_t every_team = ~std::uint32_t{0};
 
     /// Whether this rank has left the team, or will never be in it.
-    [[nodiscard]] bool is_over(std::uint32_t team) const noexcept {
+    [[nodiscard]] bool has_left(std::uint32_t team) const noexcept {
         return team < formed_ ? std::ranges::find(alive_, team) == alive_.end() : is_closed_;
     }
     void take_in() {
@@ -133,20 +133,20 @@ class carrier {
         if (is_silent_) return;
         if (head.team == every_team)
             departed_.push_back({place, clock::now()});
-        else if (!is_over(head.team))
-            letters_.push_back({head.team, place, {raw.begin(), raw.end()}});
+        else if (!has_left(head.team))
+            team_messages_.push_back({head.team, place, {raw.begin(), raw.end()}});
         else if (head.what != control_message::kind::departed)
             send_departed(place, head.team, head.list);
     }
     void sort_again() {
-        for (const letter& each : std::exchange(letters_, {})) sort(each.place, each.raw);
+        for (const team_message& each : std::exchange(team_messages_, {})) sort(each.place, each.raw);
     }
-    [[nodiscard]] std::vector<letter> take_letters(std::uint32_t team) {
+    [[nodiscard]] std::vector<team_message> take_messages(std::uint32_t team) {
         const std::lock_guard lock(mutex_);
-        std::vector<letter> taken, kept;
-        if (letters_.empty()) return taken;
-        for (letter& each : letters_) (each.team == team ? taken : kept).push_back(std::move(each));
-        letters_.swap(kept);
+        std::vector<team_message> taken, kept;
+        if (team_messages_.empty()) return taken;
+        for (team_message& each : team_messages_) (each.team == team ? taken : kept).push_back(std::move(each));
+        team_messages_.swap(kept);
         return taken;
     }
     void send_departed(int place, std::uint32_t team, std::uint32_t list) {
@@ -155,19 +155,19 @@ class carrier {
         std::memcpy(buffer.data(), &head, sizeof head);
         outbox_.send_control(place, std::move(buffer), sizeof head);
     }
-    [[nodiscard]] bool is_to_stay() {
+    [[nodiscard]] bool must_stay() {
         const std::lock_guard lock(mutex_);  // another thread may be ending a team
         return !is_clean_ || !alive_.empty();
     }
-    void say_farewell() {
+    void send_farewells() {
         for (int place = 0; place < job_.size(); ++place)
             if (place != job_.rank() && std::ranges::find(departed_, place, &departure::place) == departed_.end())
                 send_departed(place, every_team, 0);
     }
     void drain();
     void count();
-    template <class Begin, class InVain>
-    [[nodiscard]] bool meet(Begin begin, InVain is_in_vain);
+    template <class Begin, class IsFutile>
+    [[nodiscard]] bool run_collective(Begin begin, IsFutile is_futile);
 
     handle job_;
     const tuning tuning_;
@@ -181,7 +181,7 @@ class carrier {
     bool is_alone_ = false;
     bool is_clean_ = true;
     bool is_silent_ = false;
-    std::vector<letter> letters_;
+    std::vector<team_message> team_messages_;
     std::vector<departure> departed_;
     allfold::detail::bounce_pool pool_{longest_control_message};
     outbox outbox_{job_, pool_, tuning_};
@@ -201,7 +201,7 @@ inline void carrier::leave(const handle& team, const outbox& out, std::uint64_t 
     is_clean_ = is_clean_ && clean;
     std::erase(alive_, team.team());
     sort_again();
-    if (is_alone_ && alive_.empty()) say_farewell();
+    if (is_alone_ && alive_.empty()) send_farewells();
 }
 
 /// Receives unread messages: those of teams that have failed, and answers that arrived too late.
@@ -229,23 +229,23 @@ inline void carrier::count() {
     for (std::size_t place = 0; place < sent_.size(); ++place) sent_[place] += outbox_.sent()[place];
 }
 
-template <class Begin, class InVain>
-bool carrier::meet(Begin begin, InVain is_in_vain) {
+template <class Begin, class IsFutile>
+bool carrier::run_collective(Begin begin, IsFutile is_futile) {
     MPI_Request all = MPI_REQUEST_NULL;
     check(begin(&all), "a collective of MPI");
     for (int done = 0;; std::this_thread::yield()) {
-        attend();
+        poll();
         check(ALLFOLD_MPI(Test)(&all, &done, MPI_STATUS_IGNORE), "MPI_Test");
         if (done != 0) return true;
-        if (is_in_vain()) return false;
+        if (is_futile()) return false;
         background::progress_all();
     }
 }
 
 /// As in `shutdown`: MPI may reuse the communicator's number for the next one, so no message may be in flight.
-template <class InVain>
-bool carrier::try_end(InVain is_in_vain) {
-    is_used_ = is_to_stay() ? 1 : 0;
+template <class IsFutile>
+bool carrier::try_end(IsFutile is_futile) {
+    is_used_ = must_stay() ? 1 : 0;
     const auto ask = [this](MPI_Request* request) {
         return ALLFOLD_MPI(Iallreduce)(&is_used_, &some_use_, 1, MPI_INT, MPI_MAX, job_.get(), request);
     };
@@ -254,11 +254,11 @@ bool carrier::try_end(InVain is_in_vain) {
                                                   request);
     };
     const auto end = [this](MPI_Request* request) { return ALLFOLD_MPI(Ibarrier)(job_.get(), request); };
-    if (!meet(ask, is_in_vain) || some_use_ != 0) return false;
+    if (!run_collective(ask, is_futile) || some_use_ != 0) return false;
     count();
-    if (!meet(sum, is_in_vain)) return false;
+    if (!run_collective(sum, is_futile)) return false;
     while (received_ != expected_) drain();
-    if (!meet(end, is_in_vain)) return false;
+    if (!run_collective(end, is_futile)) return false;
     job_.close(true);
     return true;
 }

@@ -53,7 +53,7 @@ class control {
         : job_(job), outbox_(out), known_(known), carrier_(carried_by) {}
 
     /// Receives all control messages that have arrived.
-    void attend();
+    void poll();
 
     /// Breaks the communicator: every rank that waits, or will wait, throws. Only the first cause is kept.
     [[gnu::cold]] void fail(errc code, const std::string& why);
@@ -70,15 +70,15 @@ class control {
 
     /// Carriers whose messages are received along with our own, for the ranks that wait for this one in a team that it
     /// has left.
-    void attend_also(const carriers& of_teams) noexcept { of_teams_ = &of_teams; }
+    void poll_also(const carriers& of_teams) noexcept { of_teams_ = &of_teams; }
     /// Tells all other ranks of a team that this one is leaving it.
-    void say_farewell();
+    void send_farewells();
     [[nodiscard]] bool all_have_departed() const;
 
     /// This rank leaves: notifies the ranks that wait for it, and from now on every rank that reports that it does.
     void depart();
     /// No rank waits for this one any more, and it sends nothing more.
-    void fall_silent() noexcept { departs_ = false; }
+    void stop_answering() noexcept { departs_ = false; }
     /// When it became known that `peer` has left; nothing if it is not known.
     [[nodiscard]] std::optional<clock::time_point> departure_of(int peer) const;
 
@@ -130,7 +130,7 @@ class control {
 inline void control::send(int to, control_message head, const signature* call, std::string_view text) {
     allfold::detail::bounce_buffer buffer(longest_control_message);
     head.team = job_.team();
-    head.list = job_.mark();
+    head.list = job_.members_hash();
     std::byte* next = buffer.data() + sizeof head;
     if (call != nullptr) {
         head.call = call->hash();
@@ -144,18 +144,18 @@ inline void control::send(int to, control_message head, const signature* call, s
     outbox_.send_control(to, std::move(buffer), static_cast<std::size_t>(next - buffer.data()));
 }
 
-inline void control::attend() {
+inline void control::poll() {
     if (of_teams_ != nullptr)
-        for (const auto& each : *of_teams_) each->attend();
+        for (const auto& each : *of_teams_) each->poll();
     if (carrier_ == nullptr) {
         count_ +=
             for_each_control_message(job_.get(), [this](int from, std::span<const std::byte> raw) { read(from, raw); });
         return;
     }
-    carrier_->attend();
-    carrier_->for_each_letter(job_.team(), [this](int place, std::span<const std::byte> raw) {
+    carrier_->poll();
+    carrier_->for_each_message(job_.team(), [this](int place, std::span<const std::byte> raw) {
         const int from = job_.rank_at(place);
-        if (from < 0 || head_of(raw).list != job_.mark()) refuse_list(place);
+        if (from < 0 || head_of(raw).list != job_.members_hash()) refuse_list(place);
         if (from >= 0) read(from, raw);
     });
 }
@@ -168,7 +168,7 @@ inline void control::refuse_list(int place) {
         "ranks a list that does not include themselves";
     fail(errc::mismatch,
          allfold::detail::text({"subset: rank ", job_.place_of(job_.rank()), " and rank ", place, advice}));
-    if (job_.rank_at(place) < 0) carrier_->answer(place, job_.team(), job_.mark());
+    if (job_.rank_at(place) < 0) carrier_->answer(place, job_.team(), job_.members_hash());
 }
 
 inline void control::read(int from, std::span<const std::byte> raw) {
@@ -221,7 +221,7 @@ inline std::optional<control::clock::time_point> control::departure_of(int peer)
     return carrier_ != nullptr && peer >= 0 ? carrier_->departure_of(job_.place_of(peer)) : std::nullopt;
 }
 
-inline void control::say_farewell() {
+inline void control::send_farewells() {
     for (int r = 0; r < job_.size(); ++r)
         if (r != job_.rank()) send(r, {.what = control_message::kind::farewell}, nullptr, "");
 }
@@ -260,7 +260,7 @@ inline void control::time_out(const waiting& where) {
 }
 
 /// How long this rank has been stuck, and where.
-class vigil {
+class stall_timer {
   public:
     using clock = std::chrono::steady_clock;
 

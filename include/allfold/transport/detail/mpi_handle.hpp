@@ -33,7 +33,7 @@ inline constexpr int first_tag = 1;
 
 /// How many tags MPI has besides those for control messages and for forming teams. Only MPI_COMM_WORLD is sure to have
 /// this attribute.
-[[nodiscard]] inline int most_tags() {
+[[nodiscard]] inline int max_tags() {
     int* most = nullptr;
     int known = 0;
     check(ALLFOLD_MPI(Comm_get_attr)(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void*>(&most), &known),
@@ -42,7 +42,7 @@ inline constexpr int first_tag = 1;
 }
 
 /// A hash that tells lists of members apart.
-[[nodiscard]] inline std::uint32_t mark_of(const rank_list& members) noexcept {
+[[nodiscard]] inline std::uint32_t hash_of_members(const rank_list& members) noexcept {
     auto h = static_cast<std::uint64_t>(members.size());
     for (int i = 0; i < members.size(); ++i)
         h = (h ^ static_cast<std::uint64_t>(members[i]) ^ h >> 29) * 0x9e3779b97f4a7c15u;
@@ -68,7 +68,7 @@ class handle {
         check(ALLFOLD_MPI(Comm_rank)(comm_, &rank_), "MPI_Comm_rank");
         check(ALLFOLD_MPI(Comm_size)(comm_, &size_), "MPI_Comm_size");
         members_ = rank_list::strided(0, size_);
-        const int lanes = most_tags();
+        const int lanes = max_tags();
         tags_ = wanted_tags <= 0 || wanted_tags > lanes ? lanes : wanted_tags;
     }
     /// A team with `tags` tags of its own and one for forming teams of it, after those of the `number` teams before.
@@ -79,7 +79,7 @@ class handle {
           size_(members.size()),
           members_(members),
           team_(number),
-          mark_(mark_of(members)),
+          members_hash_(hash_of_members(members)),
           first_tag_(first_tag + static_cast<int>(number) * (tags + 1)),
           tags_(tags) {}
 
@@ -94,7 +94,7 @@ class handle {
     [[nodiscard]] const rank_list& members() const noexcept { return members_; }
     /// The team's number, and the mark of messages between its ranks; ranks that gave another list use another mark.
     [[nodiscard]] std::uint32_t team() const noexcept { return team_; }
-    [[nodiscard]] std::uint32_t mark() const noexcept { return mark_; }
+    [[nodiscard]] std::uint32_t members_hash() const noexcept { return members_hash_; }
 
     [[nodiscard]] int tags() const noexcept { return tags_; }
     [[nodiscard]] int tag_of(lane on) const noexcept {
@@ -131,7 +131,7 @@ class handle {
     int size_ = 1;
     rank_list members_;
     std::uint32_t team_ = 0;
-    std::uint32_t mark_ = 0;
+    std::uint32_t members_hash_ = 0;
     int first_tag_ = first_tag;
     int tags_ = 1;
 };

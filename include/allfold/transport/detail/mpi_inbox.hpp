@@ -122,9 +122,9 @@ class inbox {
 
     // For a rank that no longer receives.
     void cancel() noexcept;
-    /// Receives whatever arrives, so that its senders get their memory back; `attend()` receives control messages.
-    template <class Attend>
-    void drain(Attend attend);
+    /// Receives whatever arrives, so that its senders get their memory back; `poll()` receives control messages.
+    template <class Poll>
+    void drain(Poll poll);
     /// The same for what arrives on some lanes: `each_lane(visit)` calls visit(lane).
     template <class EachLane>
     void drain_lanes(EachLane each_lane);
@@ -196,7 +196,7 @@ class inbox {
     };
 
     [[nodiscard]] std::size_t head_bytes() const noexcept {
-        return allfold::detail::most_overhead + tuning_.eager_bytes;
+        return allfold::detail::max_overhead + tuning_.eager_bytes;
     }
     /// Where in a buffer the payload of a message in chunks begins.
     static constexpr std::size_t chunks_offset = allfold::detail::envelope_offset + allfold::detail::envelope_bytes +
@@ -266,7 +266,7 @@ inline inbox::stream& inbox::open_stream(int from, int tag, std::size_t expected
 inline std::size_t inbox::expect(lane on, any_destination sink) const {
     const std::size_t expected = sink.expected_bytes();
     const chunks cut(tuning_, expected);
-    const bool is_meant = cut.are_several() && cut.first() >= allfold::detail::most_overhead;
+    const bool is_meant = cut.are_several() && cut.first() >= allfold::detail::max_overhead;
     return is_meant && job_.has_own_tag(on) ? expected : 0;
 }
 
@@ -374,7 +374,8 @@ inline void inbox::place_rest(stream& s, lane on, any_destination sink) {
     if (s.expected != 0 && (table.chunk() == 0 || table.bytes() != s.expected)) {
         s.is_unlike = true;
     } else if (table.chunk() == 0) {
-        receive_ranges(s, table, s.about.on == on ? sink.find(s.about.signature ^ job_.mark(), s.bytes) : nullptr);
+        receive_ranges(s, table,
+                       s.about.on == on ? sink.find(s.about.signature ^ job_.members_hash(), s.bytes) : nullptr);
     } else {
         s.into = s.buffer.data() + chunks_offset;
         if (s.expected == 0) receive_chunks(s, came + table.late(), s.bytes, table.chunk());
@@ -394,7 +395,7 @@ inline bool inbox::has_rest(stream& s) {
 
 inline void inbox::deliver(stream& s, arrival& a) {
     a.pool_ = &pool_;
-    a.signature_ = s.about.signature ^ job_.mark();
+    a.signature_ = s.about.signature ^ job_.members_hash();
     a.bytes_ = s.bytes;
     a.packed_ = s.into;
     if (s.is_unlike) return;  // nobody reads it, and the stream stays: its receives are still posted
@@ -452,7 +453,7 @@ inline bool inbox::await_plain(int from, lane on, std::size_t bytes, message_in_
     stream& s = posted != nullptr ? *posted : open_stream(from, tag, 0);
     if (!has_head_of(s, on, bytes, turns) || s.about.on != on || s.about.table != 0) return false;
     latest_.add(from, on, s.about.call);
-    here = {s.into, s.bytes, s.about.signature ^ job_.mark()};
+    here = {s.into, s.bytes, s.about.signature ^ job_.members_hash()};
     plain_tag_ = tag;
     return true;
 }
@@ -534,8 +535,8 @@ inline bool inbox::drain_message(const MPI_Status& status) {
     return true;
 }
 
-template <class Attend>
-void inbox::drain(Attend attend) {
+template <class Poll>
+void inbox::drain(Poll poll) {
     drain_streams();
     for (;;) {
         int there = 0;
@@ -543,7 +544,7 @@ void inbox::drain(Attend attend) {
         check(ALLFOLD_MPI(Iprobe)(MPI_ANY_SOURCE, MPI_ANY_TAG, job_.get(), &there, &status), "MPI_Iprobe");
         if (there == 0) break;
         if (status.MPI_TAG == control_tag)
-            attend();
+            poll();
         else if (!drain_message(status))
             break;
     }

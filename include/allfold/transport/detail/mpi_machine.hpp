@@ -38,7 +38,7 @@ namespace detail {
 /// make progress meanwhile. To be called before any MPI call that blocks until others arrive: some of them may arrive
 /// only once those operations have made progress.
 template <class Begin>
-void meet_all(Begin begin, const char* call) {
+void run_collective(Begin begin, const char* call) {
     MPI_Request all = MPI_REQUEST_NULL;
     check(begin(&all), call);
     for (int done = 0;;) {
@@ -49,7 +49,7 @@ void meet_all(Begin begin, const char* call) {
     }
 }
 inline void await_all(MPI_Comm comm) {
-    meet_all([=](MPI_Request* request) { return ALLFOLD_MPI(Ibarrier)(comm, request); }, "MPI_Ibarrier");
+    run_collective([=](MPI_Request* request) { return ALLFOLD_MPI(Ibarrier)(comm, request); }, "MPI_Ibarrier");
 }
 
 /// The key under which the machine is cached: a value in place of a pointer, copied when a communicator is duplicated.
@@ -71,7 +71,7 @@ inline void await_all(MPI_Comm comm) {
     return key;
 }
 inline constexpr int half_of_a_pointer = 4 * sizeof(void*);
-inline constexpr auto most_in_half = static_cast<int>((std::uintptr_t{1} << (half_of_a_pointer - 1)) - 1);
+inline constexpr auto max_in_half = static_cast<int>((std::uintptr_t{1} << (half_of_a_pointer - 1)) - 1);
 
 [[nodiscard]] inline bool find_machine(MPI_Comm comm, machine& found) {
     void* kept = nullptr;
@@ -80,24 +80,24 @@ inline constexpr auto most_in_half = static_cast<int>((std::uintptr_t{1} << (hal
           "MPI_Comm_get_attr");
     if (is_there == 0) return false;
     const auto both = reinterpret_cast<std::uintptr_t>(kept);
-    found.ranks = static_cast<int>(both & static_cast<std::uintptr_t>(most_in_half));
+    found.ranks = static_cast<int>(both & static_cast<std::uintptr_t>(max_in_half));
     found.processors = static_cast<int>(both >> half_of_a_pointer);
     return true;
 }
 inline void keep_machine(MPI_Comm comm, const machine& what) {
-    const auto half = [](int n) { return static_cast<std::uintptr_t>(std::min(n, most_in_half)); };
+    const auto half = [](int n) { return static_cast<std::uintptr_t>(std::min(n, max_in_half)); };
     const std::uintptr_t both = half(what.processors) << half_of_a_pointer | half(what.ranks);
     void* const kept = reinterpret_cast<void*>(both);  // NOLINT: never dereferenced
     check(ALLFOLD_MPI(Comm_set_attr)(comm, machine_keyval(), kept), "MPI_Comm_set_attr");
 }
 
 /// What each rank reports about itself.
-struct resident {
+struct process_location {
     std::uint64_t node = 14695981039346656037U;  // hash of its name
     std::array<std::uint64_t, 8> processors{};   // a bit for each CPU that it may use, modulo 512
 };
-[[nodiscard]] inline resident this_resident() {
-    resident own;
+[[nodiscard]] inline process_location this_location() {
+    process_location own;
     std::array<char, MPI_MAX_PROCESSOR_NAME> name{};
     int length = 0;
     check(ALLFOLD_MPI(Get_processor_name)(name.data(), &length), "MPI_Get_processor_name");
@@ -116,17 +116,17 @@ struct resident {
 [[nodiscard]] inline machine learn_machine(MPI_Comm comm) {
     int size = 0;
     check(ALLFOLD_MPI(Comm_size)(comm, &size), "MPI_Comm_size");
-    const resident own = this_resident();
-    allfold::detail::heap_array<resident> all(static_cast<std::size_t>(size));
-    constexpr int bytes = sizeof(resident);
-    meet_all(
+    const process_location own = this_location();
+    allfold::detail::heap_array<process_location> all(static_cast<std::size_t>(size));
+    constexpr int bytes = sizeof(process_location);
+    run_collective(
         [&](MPI_Request* request) {
             return ALLFOLD_MPI(Iallgather)(&own, bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, comm, request);
         },
         "MPI_Iallgather");
     machine found;
-    resident together;
-    for (const resident& each : all) {
+    process_location together;
+    for (const process_location& each : all) {
         if (each.node != own.node) continue;
         ++found.ranks;
         for (std::size_t i = 0; i < each.processors.size(); ++i) together.processors[i] |= each.processors[i];

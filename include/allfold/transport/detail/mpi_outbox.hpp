@@ -33,7 +33,11 @@ class outbox {
     using envelope = allfold::detail::envelope;
 
     outbox(const handle& job, allfold::detail::bounce_pool& pool, const tuning& numbers)
-        : job_(job), pool_(pool), tuning_(numbers), sent_(static_cast<std::size_t>(job.size())), over_(job.get()) {}
+        : job_(job),
+          pool_(pool),
+          tuning_(numbers),
+          sent_(static_cast<std::size_t>(job.size())),
+          completed_(job.get()) {}
 
     using sender = allfold::detail::sender;
 
@@ -41,12 +45,12 @@ class outbox {
     /// may be waiting for this call first; and the messages of a whole step always have room, since no rank receives
     /// before it has posted them.
     [[nodiscard]] bool has_room(sender mine) {
-        constexpr std::size_t most_copies = 512, now_and_then = 16;
+        constexpr std::size_t max_copies = 512, check_interval = 16;
         keep_plain();
         if (copies_.empty()) return true;
-        if (copies_.size() >= now_and_then) collect_copies();
-        const std::size_t most = std::max(most_copies, sent_.size());
-        const auto counts = [&](const copy& c) { return c.of && !allfold::detail::gives_way(*c.of, mine); };
+        if (copies_.size() >= check_interval) collect_copies();
+        const std::size_t most = std::max(max_copies, sent_.size());
+        const auto counts = [&](const copy& c) { return c.of && !allfold::detail::may_be_overtaken(*c.of, mine); };
         return copies_.size() < most || copies_.count(counts) < most;
     }
 
@@ -58,7 +62,7 @@ class outbox {
     [[nodiscard]] bool send_plain(int to, sender of, std::uint32_t signature, std::size_t bytes, Pack pack,
                                   const allfold::detail::opened_lanes::entry* call);
     /// Whether MPI has let go of what `send_plain` gave it, and nothing else is in transit.
-    [[nodiscard]] bool has_let_go();
+    [[nodiscard]] bool has_released();
     /// Sends the beginning of a buffer as a control message.
     void send_control(int to, bounce_buffer&& buffer, std::size_t bytes) {
         send_copy(to, control_tag, std::move(buffer), std::nullopt, 0, bytes);
@@ -69,7 +73,7 @@ class outbox {
     /// Calls MPI for a while: copies that it has not taken over at once make progress only in its calls, and a rank
     /// that is done may not make any for a long time. Not forever: a receiver may arrive only after something that this
     /// rank does next.
-    void see_copies_off(bool oversubscribed);
+    void flush_copies(bool oversubscribed);
 
     [[nodiscard]] bool empty() const noexcept {
         return copies_.empty() && loans_.empty() && plain_request_ == MPI_REQUEST_NULL;
@@ -120,7 +124,7 @@ class outbox {
     }
     [[nodiscard]] MPI_Request send(int to, int tag, const std::byte* from, std::size_t bytes);
     /// Whether MPI is known to have let go already of what it was just given, without asking it.
-    [[nodiscard]] bool is_over(MPI_Request& request);
+    [[nodiscard]] bool is_complete(MPI_Request& request);
     void keep(MPI_Request request, copy&& what);
     static void note_rank(int rank, std::vector<int>& ranks) {
         if (std::ranges::find(ranks, rank) == ranks.end()) ranks.push_back(rank);
@@ -144,7 +148,7 @@ class outbox {
     bool long_copies_ = false;  // some of the copies may not have been taken over by MPI at once
     requests<loan> loans_;
     std::vector<std::uint64_t> sent_;
-    over_request over_;
+    completed_request completed_;
 };
 
 inline void outbox::collect_copies() {
@@ -165,7 +169,7 @@ inline void outbox::collect_loans() {
     });
 }
 
-inline void outbox::see_copies_off(bool oversubscribed) {
+inline void outbox::flush_copies(bool oversubscribed) {
     keep_plain();
     for (int turn = 0; turn < 1000 && long_copies_ && !copies_.empty(); ++turn) {
         collect_copies();
@@ -200,8 +204,8 @@ inline MPI_Request outbox::send(int to, int tag, const std::byte* from, std::siz
 inline void outbox::send_message(int to, lane on, const outgoing& message,
                                  const allfold::detail::opened_lanes::entry* call) {
     using namespace allfold::detail;
-    envelope about{.signature = message.signature ^ job_.mark(), .on = on};
-    bounce_buffer head = pool_.take(most_overhead + tuning_.eager_bytes);
+    envelope about{.signature = message.signature ^ job_.members_hash(), .on = on};
+    bounce_buffer head = pool_.take(max_overhead + tuning_.eager_bytes);
     std::size_t at = envelope_offset + envelope_bytes;
     if (call != nullptr) {
         about.call = call->hash;
@@ -236,26 +240,27 @@ bool outbox::send_plain(int to, sender of, std::uint32_t signature, std::size_t 
                         const allfold::detail::opened_lanes::entry* call) {
     using namespace allfold::detail;
     if (bytes > longest_plain_) return false;
-    if (call == nullptr ? !has_room(of) : !has_let_go() || introduced_.is_due(to, call->hash, call->call)) return false;
-    if (plain_.data() == nullptr) plain_ = pool_.take(most_overhead + tuning_.eager_bytes);
+    if (call == nullptr ? !has_room(of) : !has_released() || introduced_.is_due(to, call->hash, call->call))
+        return false;
+    if (plain_.data() == nullptr) plain_ = pool_.take(max_overhead + tuning_.eager_bytes);
     std::byte* const from = plain_.data() + envelope_offset;
     const std::uint32_t hash = call != nullptr ? call->hash : 0;
     const envelope about{
-        signature ^ job_.mark(), hash, of.on, 0, 0, static_cast<std::uint16_t>(envelope_bytes + bytes)};
+        signature ^ job_.members_hash(), hash, of.on, 0, 0, static_cast<std::uint16_t>(envelope_bytes + bytes)};
     std::memcpy(from, &about, sizeof about);
     pack(from + envelope_bytes);
     MPI_Request request = send(to, job_.tag_of(of.on), from, envelope_bytes + bytes);
-    if (is_over(request)) return true;
+    if (is_complete(request)) return true;
     plain_request_ = request;  // usually complete too, but asking now would delay receiving
     plain_of_ = of;
     plain_to_ = to;
     return true;
 }
 
-inline bool outbox::has_let_go() {
+inline bool outbox::has_released() {
     if (plain_request_ != MPI_REQUEST_NULL) {
-        int is_over = 0;
-        check(ALLFOLD_MPI(Test)(&plain_request_, &is_over, MPI_STATUS_IGNORE), "MPI_Test");
+        int is_complete = 0;
+        check(ALLFOLD_MPI(Test)(&plain_request_, &is_complete, MPI_STATUS_IGNORE), "MPI_Test");
     }
     if (plain_request_ != MPI_REQUEST_NULL || !copies_.empty()) [[unlikely]]
         collect_copies();
@@ -265,7 +270,7 @@ inline bool outbox::has_let_go() {
 inline void outbox::send_copy(int to, int tag, bounce_buffer&& buffer, const std::optional<sender>& of,
                               std::size_t offset, std::size_t bytes) {
     MPI_Request request = send(to, tag, buffer.data() + offset, bytes);
-    if (is_over(request)) return pool_.give_back(std::move(buffer));
+    if (is_complete(request)) return pool_.give_back(std::move(buffer));
     keep(request, {std::move(buffer), of, nullptr, to});
 }
 
@@ -275,7 +280,7 @@ inline void outbox::send_copy(int to, int tag, bounce_buffer&& buffer, std::opti
     std::shared_ptr<bounce_buffer> shared;
     const auto send_part = [&](std::size_t begin, std::size_t end) {
         MPI_Request request = send(to, tag, from + begin, end - begin);
-        if (is_over(request)) return;
+        if (is_complete(request)) return;
         if (shared == nullptr) shared = std::make_shared<bounce_buffer>(std::exchange(buffer, {}));
         keep(request, {{}, std::exchange(of, std::nullopt), shared, to});
     };
@@ -286,9 +291,9 @@ inline void outbox::send_copy(int to, int tag, bounce_buffer&& buffer, std::opti
     if (shared == nullptr) pool_.give_back(std::move(buffer));
 }
 
-inline bool outbox::is_over(MPI_Request& request) {
-    if (!over_.is(request)) return false;
-    over_request::free(request);
+inline bool outbox::is_complete(MPI_Request& request) {
+    if (!completed_.is(request)) return false;
+    completed_request::free(request);
     return true;
 }
 

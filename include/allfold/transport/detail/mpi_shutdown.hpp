@@ -41,14 +41,14 @@ class shutdown {
     [[nodiscard]] bool holds_memory() const noexcept { return outbox_.lends() || inbox_.stores_in_place(); }
     /// After a failure: waits for others to let go of this rank's memory, but only the first time, and up to
     /// `patience`.
-    void let_go();
+    void wait_for_release();
     /// Returns true when all ranks have arrived here and none of our messages are in flight any more.
-    [[nodiscard]] bool wind_up();
+    [[nodiscard]] bool quiesce();
     /// The same for a team, which waits for all others only after a failure, since its number is never reused. What MPI
     /// has not copied must be read; returns false if its reader has left the team.
     [[nodiscard]] bool leave_team();
     /// Requests are still in flight: the memory that they refer to is kept for good.
-    void leave_behind() noexcept;
+    void leak() noexcept;
 
   private:
     using clock = std::chrono::steady_clock;
@@ -57,11 +57,11 @@ class shutdown {
         if (is_team_)
             inbox_.drain_lanes([this](auto visit) { opened_.for_each_recent(visit); });
         else
-            inbox_.drain([this] { control_.attend(); });
-        control_.attend();  // on behalf of its teams too
+            inbox_.drain([this] { control_.poll(); });
+        control_.poll();  // on behalf of its teams too
     }
     template <class Ready, class Begin>
-    [[nodiscard]] bool meet(Ready ready, Begin begin, bool is_last);
+    [[nodiscard]] bool run_collective(Ready ready, Begin begin, bool is_last);
     /// May be more than expected: the program may have sent something on a communicator that it lets us borrow.
     [[nodiscard]] bool has_received_all() const noexcept {
         return inbox_.received() + control_.received() >= *expected_ && !inbox_.is_draining() && outbox_.empty();
@@ -83,7 +83,7 @@ class shutdown {
     std::unique_ptr<std::uint64_t> expected_ = std::make_unique<std::uint64_t>(0);
 };
 
-inline void shutdown::let_go() {
+inline void shutdown::wait_for_release() {
     inbox_.cancel();
     const bool is_first = !std::exchange(has_waited_, true);
     for (const auto until = clock::now() + tuning_.patience; is_first; std::this_thread::yield()) {
@@ -97,7 +97,7 @@ inline void shutdown::let_go() {
 /// messages meanwhile; if `is_last`, only until this rank is ready. This thread's operations in flight on other
 /// communicators make progress. Returns false if some rank does not arrive after a failure.
 template <class Ready, class Begin>
-bool shutdown::meet(Ready ready, Begin begin, bool is_last) {
+bool shutdown::run_collective(Ready ready, Begin begin, bool is_last) {
     MPI_Request all = MPI_REQUEST_NULL;
     std::optional<clock::time_point> until;
     bool has_begun = false;
@@ -119,20 +119,21 @@ bool shutdown::meet(Ready ready, Begin begin, bool is_last) {
 
 /// Everything sent must be received before the communicator is freed: MPI may reuse its number for the next one, which
 /// would then find old control messages and unread data. So the ranks tell each other how many messages they have sent.
-inline bool shutdown::wind_up() {
+inline bool shutdown::quiesce() {
     const auto leave = [this](MPI_Request* request) {
         control_.depart();
         return ALLFOLD_MPI(Ibarrier)(job_.get(), request);
     };
     const auto count = [this](MPI_Request* request) {
-        control_.fall_silent();
+        control_.stop_answering();
         return ALLFOLD_MPI(Ireduce_scatter_block)(outbox_.sent(), expected_.get(), 1, MPI_UINT64_T, MPI_SUM, job_.get(),
                                                   request);
     };
     const auto end = [this](MPI_Request* request) { return ALLFOLD_MPI(Ibarrier)(job_.get(), request); };
     inbox_.cancel();
-    return meet([this] { return outbox_.empty(); }, leave, false) && meet([] { return true; }, count, false) &&
-           meet([this] { return has_received_all(); }, end, true);
+    return run_collective([this] { return outbox_.empty(); }, leave, false) &&
+           run_collective([] { return true; }, count, false) &&
+           run_collective([this] { return has_received_all(); }, end, true);
 }
 
 inline bool shutdown::leave_team() {
@@ -152,7 +153,7 @@ inline bool shutdown::leave_team() {
         if (!control_.has_failed() && !outbox_.empty() && are_readers_gone()) return false;
         if (control_.has_failed() && !until) {
             until = clock::now() + tuning_.patience;
-            control_.say_farewell();
+            control_.send_farewells();
         }
         drain();
         if (until && control_.all_have_departed() && outbox_.empty() && inbox_.is_idle()) return true;
@@ -161,7 +162,7 @@ inline bool shutdown::leave_team() {
     }
 }
 
-inline void shutdown::leave_behind() noexcept {
+inline void shutdown::leak() noexcept {
     struct leftovers {
         inbox in;
         outbox out;

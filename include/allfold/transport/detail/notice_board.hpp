@@ -45,7 +45,7 @@ class notice {
         for (std::size_t w = 0; w < marks_.size(); ++w)
             for (std::uint64_t left = left_in(w); left != 0; left &= left - 1)
                 if (const int rank = static_cast<int>(w) * 64 + std::countr_zero(left);
-                    !ranks[rank].reads_no_more.load(std::memory_order_acquire))
+                    !ranks[rank].has_stopped_reading.load(std::memory_order_acquire))
                     return rank;
         return -1;
     }
@@ -62,14 +62,14 @@ class notice {
     [[nodiscard]] lane on() const noexcept { return of_.on; }
     [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
     [[nodiscard]] std::uint32_t signature() const noexcept { return signature_; }
-    [[nodiscard]] carriage how() const noexcept { return how_; }
+    [[nodiscard]] transfer how() const noexcept { return how_; }
     [[nodiscard]] std::size_t bytes_for(int rank) const noexcept {
         if (!is_for_each_) return bytes_;
-        if (how_ != carriage::lent) return slice_of(index_of(rank)).bytes;
+        if (how_ != transfer::lent) return slice_of(index_of(rank)).bytes;
         return packed_bytes(parts_for(index_of(rank), {loan_.parts, loan_.count}, ends_), alignment_);
     }
     [[nodiscard]] std::byte* packed_for(int rank) noexcept {
-        if (how_ == carriage::in_cell) return payload_;
+        if (how_ == transfer::in_cell) return payload_;
         return is_for_each_ ? buffer_ + slice_of(index_of(rank)).begin : buffer_;
     }
     [[nodiscard]] loan lent_to(int rank) const noexcept {
@@ -129,7 +129,7 @@ class notice {
     sender of_{};
     std::uint32_t number_ = 0;
     std::uint32_t signature_ = 0;
-    carriage how_ = carriage::nothing;
+    transfer how_ = transfer::nothing;
     int self_ = 0;
     peers to_;
     std::size_t bytes_ = 0;
@@ -145,11 +145,11 @@ class notice {
 inline void notice::write(sender of, const outgoing& message, std::span<const std::size_t> ends, const peers& to,
                           int self, std::size_t eager_bytes) {
     is_for_each_ = ends.size() > 1;
-    how_ = carriage_of(message, eager_bytes, carriage::on_notice);
-    if (is_for_each_ && how_ != carriage::lent) {
+    how_ = transfer_of(message, eager_bytes, transfer::on_notice);
+    if (is_for_each_ && how_ != transfer::lent) {
         write_slices(message, ends);
-    } else if (how_ != carriage::lent) {
-        if (how_ == carriage::on_notice) make_room(message.bytes);  // may throw; nothing has been shown then
+    } else if (how_ != transfer::lent) {
+        if (how_ == transfer::on_notice) make_room(message.bytes);  // may throw; nothing has been shown then
         pack(message.parts, message.alignment, packed_for(0));
     }
     loan_ = {message.parts.data(), message.parts.size(), message.lent};
@@ -163,7 +163,7 @@ inline void notice::write(sender of, const outgoing& message, std::span<const st
 }
 
 inline void notice::write_slices(const outgoing& message, std::span<const std::size_t> ends) {
-    how_ = carriage::on_notice;
+    how_ = transfer::on_notice;
     const std::size_t first = align_up(ends.size() * sizeof(slice), buffer_alignment);
     make_room(first + message.bytes);
     pack(message.parts, message.alignment, buffer_ + first);
@@ -179,7 +179,7 @@ inline void notice::write_slices(const outgoing& message, std::span<const std::s
 inline void notice::show(std::uint32_t number, int self, int size) noexcept {
     number_ = number;
     const int count = to_.count(self, size);
-    if (how_ == carriage::lent) loan_.lent->fetch_add(count, std::memory_order_relaxed);
+    if (how_ == transfer::lent) loan_.lent->fetch_add(count, std::memory_order_relaxed);
     int i = 0;
     for (std::size_t w = 0; w < marks_.size(); ++w) {
         std::uint64_t readers = 0;
@@ -213,10 +213,10 @@ class alignas(line_bytes) notice_board {
         for (notice* each = first_.load(std::memory_order_relaxed); each != nullptr;
              each = each->next.load(std::memory_order_relaxed)) {
             if (each->first_reader(ranks) < 0) return each;
-            if (!gives_way(each->of(), of)) ++in_use;
+            if (!may_be_overtaken(each->of(), of)) ++in_use;
             last = &each->next;
         }
-        if (in_use >= most_notices) return nullptr;
+        if (in_use >= max_notices) return nullptr;
         auto* const added = new notice(size, ranks[self].bell);
         last->store(added, std::memory_order_release);
         return added;
@@ -260,12 +260,12 @@ class alignas(line_bytes) notice_board {
     /// Whether this rank, if it left now, would leave unread a message that its sender lends.
     [[nodiscard]] bool lends_to(int rank) const noexcept {
         for (notice* each = first(); each != nullptr; each = each->next.load(std::memory_order_acquire))
-            if (each->is_unread_by(rank) && each->how() == carriage::lent) return true;
+            if (each->is_unread_by(rank) && each->how() == transfer::lent) return true;
         return false;
     }
 
   private:
-    static constexpr int most_notices = 8;  // of one lane and older ones: as many as a bulletin has cells
+    static constexpr int max_notices = 8;  // of one lane and older ones: as many as a bulletin has cells
 
     [[nodiscard]] notice* first() const noexcept { return first_.load(std::memory_order_acquire); }
 

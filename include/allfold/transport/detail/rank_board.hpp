@@ -22,9 +22,9 @@ struct rank_board {
     alignas(line_bytes) bell_pull bell;
     std::atomic<bool> is_given{false};  // its communicator has been handed out
     std::atomic<bool> departed{false};
-    std::atomic<bool> reads_no_more{false};            // it has departed, and has checked what others have lent to it
+    std::atomic<bool> has_stopped_reading{false};      // it has departed, and has checked what others have lent to it
     std::atomic<bool> is_called{false};                // a peer has an urgent message for it, and no free cell
-    std::atomic<std::uint32_t> greetings{0};           // how many peers have created the first channel to it
+    std::atomic<std::uint32_t> connections{0};         // how many peers have created the first channel to it
     alignas(line_bytes) std::atomic<int> touching{0};  // it is using memory that a peer has lent to it
     std::atomic<int> waits_for{-1};
     std::atomic<int> round{0};

@@ -45,7 +45,7 @@ struct relayed_head {
         refused,   // it is not; the payload says why
         failed,
         departed,
-        process_is_through
+        process_finished
     };
     kind what = kind::message;
     std::uint32_t signature = 0;
@@ -121,11 +121,11 @@ struct mailbox {
 class relay {
   public:
     relay(int process, int processes, int threads)
-        : process_(process), threads_(threads), others_running_(threads - 1), through_(room(processes)) {}
+        : process_(process), threads_(threads), others_running_(threads - 1), finished_(room(processes)) {}
 
     [[nodiscard]] int threads() const noexcept { return threads_; }
     [[nodiscard]] int process() const noexcept { return process_; }
-    [[nodiscard]] int processes() const noexcept { return static_cast<int>(through_.size()); }
+    [[nodiscard]] int processes() const noexcept { return static_cast<int>(finished_.size()); }
     [[nodiscard]] int process_of(int rank) const noexcept { return rank / threads_; }
 
     /// Leaves a message for the first thread to forward.
@@ -161,7 +161,7 @@ class relay {
         if (!mailboxes_.contains({head.team, head.to})) {
             if (head.what == relayed_head::kind::refused) return;  // its addressee has left
             if (head.team == messages && std::ranges::find(silent_, head.to % threads_) != silent_.end())
-                return tell_silence(head);
+                return answer_for_silent(head);
             if (std::ranges::find(outsiders_, std::pair(head.team, head.to)) != outsiders_.end()) return refuse(head);
         }
         const std::shared_ptr<mailbox> box = find_or_make(head.team, head.to);
@@ -175,10 +175,10 @@ class relay {
         }
     }
     /// Notes that a rank of the hierarchy is in no team of this number. Only the latest such ranks are remembered.
-    void stay_outside(std::uint64_t team, int rank) {
-        constexpr std::size_t most_for_each = 64;
+    void note_outsider(std::uint64_t team, int rank) {
+        constexpr std::size_t max_for_each = 64;
         const std::lock_guard lock(mutex_);
-        if (outsiders_.size() >= most_for_each * static_cast<std::size_t>(threads_)) outsiders_.pop_front();
+        if (outsiders_.size() >= max_for_each * static_cast<std::size_t>(threads_)) outsiders_.pop_front();
         outsiders_.emplace_back(team, rank);
         const auto box = mailboxes_.find({team, rank});
         if (box == mailboxes_.end()) return;
@@ -221,11 +221,11 @@ class relay {
     [[nodiscard]] const cause& failure() const noexcept { return failure_; }
 
     /// Notes that no thread of that process sends anything any more.
-    void note_through(int process) noexcept {
-        through_[static_cast<std::size_t>(process)].store(true, std::memory_order_release);
+    void note_finished(int process) noexcept {
+        finished_[static_cast<std::size_t>(process)].store(true, std::memory_order_release);
     }
-    [[nodiscard]] bool is_through(int process) const noexcept {
-        return through_[static_cast<std::size_t>(process)].load(std::memory_order_acquire);
+    [[nodiscard]] bool is_finished(int process) const noexcept {
+        return finished_[static_cast<std::size_t>(process)].load(std::memory_order_acquire);
     }
 
     // Messages between all ranks of the hierarchy (message/): any rank may be the first to send one, so nobody joins a
@@ -242,13 +242,13 @@ class relay {
         return world_of_messages_;
     }
     /// A rank of the hierarchy that never made an end for those messages has returned.
-    void stay_silent(int rank) {
+    void note_silent(int rank) {
         const std::lock_guard lock(mutex_);
         silent_.push_back(rank % threads_);
         if (world_of_messages_) static_cast<void>(world_of_messages_->communicator(rank % threads_));
         const auto box = mailboxes_.find({messages, rank});
         if (box == mailboxes_.end()) return;
-        for (const relayed_message& each : box->second->in) tell_silence(each.head());
+        for (const relayed_message& each : box->second->in) answer_for_silent(each.head());
         mailboxes_.erase(box);
     }
 
@@ -260,7 +260,7 @@ class relay {
         /// From now on every wait of this thread drives it, until there is nothing left to move.
         virtual void resume() = 0;
         /// Makes progress now, on the thread that currently uses the first thread's end of the hierarchy.
-        virtual void push_on() noexcept = 0;
+        virtual void progress_now() noexcept = 0;
         /// The first thread departs.
         virtual void leave_inside() noexcept = 0;
         /// The outer transport has been abandoned: unless it still holds memory, nobody reads what was sent any more.
@@ -296,7 +296,7 @@ class relay {
         has_outgoing_.store(true, std::memory_order_release);
     }
     /// Tells a rank that asks that the one it waits for has departed.
-    void tell_silence(const relayed_head& what) {
+    void answer_for_silent(const relayed_head& what) {
         if (what.what != relayed_head::kind::question) return;
         relayed_head head = what;
         head.what = relayed_head::kind::departed;
@@ -322,7 +322,7 @@ class relay {
     std::vector<int> silent_;  // threads
     std::atomic<bool> failed_{false};
     cause failure_;
-    heap_array<std::atomic<bool>> through_;
+    heap_array<std::atomic<bool>> finished_;
 };
 
 /// Moves messages between the mailboxes of this process and the first threads of other processes. Every first thread
@@ -345,28 +345,28 @@ class relay_mover final : public relay::mover {
     void resume() override {
         if (!std::exchange(is_awake_, true)) background_.add(*this);
     }
-    void push_on() noexcept override {
+    void progress_now() noexcept override {
         background_.take_over();
         progress();
     }
     void leave_inside() noexcept override { inside_ = nullptr; }
     void finish() override {
         resume();
-        push_on_until([&] { return !relay_.others_run() && !relay_.has_outgoing() && is_idle(); });
+        progress_until([&] { return !relay_.others_run() && !relay_.has_outgoing() && is_idle(); });
         for (int p = 0; p < relay_.processes(); ++p)
             if (p != relay_.process())
-                queue_[p].push_back(relayed_note({.what = kind::process_is_through, .from = relay_.process()}));
-        relay_.note_through(relay_.process());
-        push_on_until([&] { return is_idle() && all_are_through(); });
+                queue_[p].push_back(relayed_note({.what = kind::process_finished, .from = relay_.process()}));
+        relay_.note_finished(relay_.process());
+        progress_until([&] { return is_idle() && all_are_finished(); });
         rest();
     }
     void progress() noexcept override {
         if (relay_.has_failed()) return;
         try {
-            turn();
+            move_messages();
             is_idle() && relay_.is_idle() ? rest() : resume();
         } catch (...) {
-            relay_.fail(cause_at_hand());
+            relay_.fail(current_cause());
         }
     }
     void drop() noexcept override {}
@@ -387,7 +387,7 @@ class relay_mover final : public relay::mover {
         this->leave();
         is_awake_ = false;
     }
-    void turn() {
+    void move_messages() {
         if (inside_ != nullptr) inside_->progress();
         across_.progress();
         for (auto& each : relay_.take_outgoing()) queue_[each.process].push_back(std::move(each.what));
@@ -418,8 +418,8 @@ class relay_mover final : public relay::mover {
         else
             pack(found.parts(), 1, whole.data());
         relayed_message what(std::move(whole));
-        if (const relayed_head head = what.head(); head.what == kind::process_is_through)
-            relay_.note_through(head.from);
+        if (const relayed_head head = what.head(); head.what == kind::process_finished)
+            relay_.note_finished(head.from);
         else
             relay_.deliver(std::move(what));
     }
@@ -428,13 +428,13 @@ class relay_mover final : public relay::mover {
             if (!waiting_ones.empty()) return false;
         return sent_.empty();
     }
-    [[nodiscard]] bool all_are_through() const noexcept {
+    [[nodiscard]] bool all_are_finished() const noexcept {
         for (int p = 0; p < relay_.processes(); ++p)
-            if (!relay_.is_through(p)) return false;
+            if (!relay_.is_finished(p)) return false;
         return true;
     }
     template <class IsDone>
-    void push_on_until(IsDone is_done) {
+    void progress_until(IsDone is_done) {
         for (; !relay_.has_failed() && !is_done(); std::this_thread::yield()) {
             progress();
             background::progress_all();

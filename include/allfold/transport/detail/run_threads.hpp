@@ -38,13 +38,13 @@ class rank_body {
 [[nodiscard]] inline std::exception_ptr first_cause(thread_world& world, const heap_array<std::exception_ptr>& thrown) {
     std::exception_ptr any;
     for (const auto& each : thrown)
-        if (!any || (each && tells_of_another(any))) any = each;
+        if (!any || (each && is_peer_failure(any))) any = each;
     const int culprit = world.broken_by();
     if (!any || culprit < 0) return any;
     const std::exception_ptr& own = thrown[static_cast<std::size_t>(culprit)];
     std::exception_ptr cause = world.cause();
     if (!cause || (own && !is_error(own))) cause = own ? own : any;
-    return tells_of_another(cause) && !tells_of_another(any) ? any : cause;
+    return is_peer_failure(cause) && !is_peer_failure(any) ? any : cause;
 }
 
 /// Where the first rank runs.
@@ -58,7 +58,7 @@ enum class first_rank { in_a_thread, here };
     heap_array<std::exception_ptr> thrown(static_cast<std::size_t>(world.size()));
     const auto give_up = [&](int rank) {
         thrown[static_cast<std::size_t>(rank)] = std::current_exception();
-        world.fail(rank, cause_at_hand());
+        world.fail(rank, current_cause());
     };
     const auto one_rank = [&](int rank) {
         try {

@@ -52,11 +52,11 @@ class thread_arrival {
     [[nodiscard]] std::uint32_t signature() const noexcept { return signature_; }
     [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
     [[nodiscard]] std::byte* packed() const noexcept {
-        return how_ == carriage::in_cell ? const_cast<std::byte*>(here_) : packed_;
+        return how_ == transfer::in_cell ? const_cast<std::byte*>(here_) : packed_;
     }
     [[nodiscard]] std::span<const part> parts() const noexcept { return {loan_.parts, loan_.count}; }
 
-    [[nodiscard]] bool is_lent() const noexcept { return how_ == carriage::lent; }
+    [[nodiscard]] bool is_lent() const noexcept { return how_ == transfer::lent; }
     /// Takes the next message of a link out of its cell. Called on an arrival that holds nothing yet.
     void take(thread_link& from) noexcept;
     /// The same for a notice that this rank has not read.
@@ -71,7 +71,7 @@ class thread_arrival {
 
   private:
     void take_over(thread_arrival& other) noexcept {
-        how_ = std::exchange(other.how_, carriage::nothing);
+        how_ = std::exchange(other.how_, transfer::nothing);
         signature_ = other.signature_;
         bytes_ = other.bytes_;
         buffer_ = other.buffer_;
@@ -83,7 +83,7 @@ class thread_arrival {
         user_ = std::exchange(other.user_, nullptr);
         packed_ = std::exchange(other.packed_, nullptr);
         loan_ = std::exchange(other.loan_, loan{});
-        if (how_ == carriage::in_cell) copy_cell(here_, other.here_, bytes_);
+        if (how_ == transfer::in_cell) copy_cell(here_, other.here_, bytes_);
     }
     /// A copy of fixed length takes only a few instructions.
     static void copy_cell(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
@@ -93,16 +93,16 @@ class thread_arrival {
             std::memcpy(to, from, inline_bytes);
     }
     void release() noexcept {
-        if (const carriage how = std::exchange(how_, carriage::nothing);
-            how != carriage::nothing && how != carriage::in_cell)
+        if (const transfer how = std::exchange(how_, transfer::nothing);
+            how != transfer::nothing && how != transfer::in_cell)
             release_memory(how);
     }
-    [[gnu::noinline]] void release_memory(carriage how) noexcept {
+    [[gnu::noinline]] void release_memory(transfer how) noexcept {
         switch (how) {
-            case carriage::in_buffer: link_->free_buffer(buffer_); break;
-            case carriage::on_notice: notice_->release(rank_); break;
-            case carriage::on_bulletin: bulletins_->release(rank_, buffer_); break;
-            case carriage::owned: free_message(packed_); break;
+            case transfer::in_buffer: link_->free_buffer(buffer_); break;
+            case transfer::on_notice: notice_->release(rank_); break;
+            case transfer::on_bulletin: bulletins_->release(rank_, buffer_); break;
+            case transfer::owned: free_message(packed_); break;
             default: give_back(); break;
         }
     }
@@ -113,7 +113,7 @@ class thread_arrival {
         if (is_last) lender_->ring();
     }
 
-    carriage how_ = carriage::nothing;
+    transfer how_ = transfer::nothing;
     std::uint32_t signature_ = 0;
     std::uint32_t buffer_ = 0;  // or the number on a bulletin
     int rank_ = 0;              // this rank; on a bulletin, the sender
@@ -135,10 +135,10 @@ inline void thread_arrival::take(thread_link& from) noexcept {
     signature_ = c.signature;
     link_ = &from;
     notice_ = nullptr;
-    if (how_ == carriage::in_cell) {
+    if (how_ == transfer::in_cell) {
         bytes_ = news.length;
         copy_cell(here_, c.payload, bytes_);
-    } else if (how_ == carriage::lent) {
+    } else if (how_ == transfer::lent) {
         loan_ = c.reference<loan>();
         bytes_ = c.reference<std::size_t>(sizeof loan_);
     } else {
@@ -156,13 +156,13 @@ inline void thread_arrival::take(notice& from, int rank) noexcept {
     notice_ = &from;
     rank_ = rank;
     bytes_ = from.bytes_for(rank);
-    if (how_ == carriage::in_cell)
+    if (how_ == transfer::in_cell)
         copy_cell(here_, from.packed_for(rank), bytes_);
-    else if (how_ == carriage::lent)
+    else if (how_ == transfer::lent)
         loan_ = from.lent_to(rank);
     else
         packed_ = from.packed_for(rank);
-    from.take(rank, how_ == carriage::on_notice);
+    from.take(rank, how_ == transfer::on_notice);
 }
 
 inline void thread_arrival::take(bulletin_reader& from, int sender, const cell& found) noexcept {
@@ -171,15 +171,15 @@ inline void thread_arrival::take(bulletin_reader& from, int sender, const cell& 
     signature_ = found.signature;
     bytes_ = there.bytes;
     how_ = found.news.load(std::memory_order_relaxed).how;
-    if (how_ == carriage::lent) {
+    if (how_ == transfer::lent) {
         loan_ = found.reference<loan>();
         bytes_ = found.reference<std::size_t>(sizeof loan_);
         from.take(sender);
-    } else if (how_ == carriage::in_cell) {
+    } else if (how_ == transfer::in_cell) {
         copy_cell(here_, there.data, bytes_);
         from.take(sender);
     } else {
-        how_ = carriage::on_bulletin;
+        how_ = transfer::on_bulletin;
         packed_ = there.data;
         bulletins_ = &from;
         rank_ = sender;

@@ -56,10 +56,10 @@ class bell_pull {
             wake();
     }
     /// Called by the thread that uses the rank, before it sleeps.
-    void lead_to_this_thread() {
-        const thread_bell* const led_to = bell_.load(std::memory_order_relaxed);
-        if (led_to != thread_bell::of_this_thread || led_to == nullptr) [[unlikely]]
-            lead_to(thread_bell::mine());
+    void bind_to_this_thread() {
+        const thread_bell* const bound_to = bell_.load(std::memory_order_relaxed);
+        if (bound_to != thread_bell::of_this_thread || bound_to == nullptr) [[unlikely]]
+            bind_to(thread_bell::mine());
     }
 
   private:
@@ -68,7 +68,7 @@ class bell_pull {
     [[gnu::cold]] void wake() const noexcept {
         if (thread_bell* const bell = bell_.load(std::memory_order_acquire)) bell->ring();
     }
-    [[gnu::cold]] void lead_to(thread_bell& now) {
+    [[gnu::cold]] void bind_to(thread_bell& now) {
         leave();
         {
             const std::lock_guard lock(now.mutex_);

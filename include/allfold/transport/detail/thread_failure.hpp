@@ -48,7 +48,7 @@ class thread_failure {
     template <class HasDeparted>
     [[noreturn, gnu::cold]] void throw_on(int rank, int size, const char* during, bool can_wait,
                                           HasDeparted has_departed) {
-        for (int ms = can_wait ? 200 : 0; ms > 0 && !has_said_all(rank, has_departed); --ms)
+        for (int ms = can_wait ? 200 : 0; ms > 0 && !has_final_cause(rank, has_departed); --ms)
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         const std::lock_guard lock(mutex_);
         const std::string place = text({during, ": aborted on rank ", rank, " of ", size, ": "});
@@ -59,7 +59,7 @@ class thread_failure {
   private:
     /// Whether the rank that failed first has nothing more to report.
     template <class HasDeparted>
-    [[nodiscard]] bool has_said_all(int rank, HasDeparted has_departed) {
+    [[nodiscard]] bool has_final_cause(int rank, HasDeparted has_departed) {
         const std::lock_guard lock(mutex_);
         return why_.is_known || rank == culprit_ || has_departed(culprit_);
     }

@@ -55,7 +55,7 @@ class thread_link {
         cell& c = out_.cells[posted_.sent() % cells_of_a_channel];
         if (bytes <= inline_bytes) [[likely]] {
             write(destination(c.payload));
-            show(c, of, signature, carriage::in_cell, static_cast<std::uint8_t>(bytes));
+            show(c, of, signature, transfer::in_cell, static_cast<std::uint8_t>(bytes));
             claim_cells(waits, bytes);
             return true;
         }
@@ -84,20 +84,20 @@ class thread_link {
         return out_.taken.load(std::memory_order_acquire) == posted_.sent();
     }
 
-    [[nodiscard]] bool next_is_in() const noexcept { return next().has(received_ + 1); }
-    static constexpr int moment = 32;  // spins
+    [[nodiscard]] bool has_next() const noexcept { return next().has(received_ + 1); }
+    static constexpr int poll_spins = 32;  // spins
     /// Spins for a moment, or until the next message is in.
-    void look_out() const noexcept {
-        for (int i = 0; i < moment && !next_is_in(); ++i) relax();
+    void poll_briefly() const noexcept {
+        for (int i = 0; i < poll_spins && !has_next(); ++i) relax();
     }
     [[nodiscard]] const cell& next() const noexcept { return in_.cells[received_ % cells_of_a_channel]; }
     /// Whether to take out the next message although nobody has asked for its lane, when `kept` messages are kept
     /// already.
     [[nodiscard]] bool takes_early(std::size_t kept) const noexcept {
-        return detail::takes_early<cells_of_a_channel>(kept, most_kept_early, received_ + 1,
+        return detail::takes_early<cells_of_a_channel>(kept, max_kept_early, received_ + 1,
                                                        in_.urgent.load(std::memory_order_acquire));
     }
-    [[nodiscard]] bool is_urgent() const noexcept { return takes_early(most_kept_early); }
+    [[nodiscard]] bool is_urgent() const noexcept { return takes_early(max_kept_early); }
     /// Locates the next message, if it belongs to this lane and was copied when it was posted.
     [[nodiscard]] bool look_at_next(lane on, message_in_place& here) const noexcept {
         return next().on == on && next().locate(here);
@@ -107,13 +107,13 @@ class thread_link {
     /// 0.93x. Together with `claim_buffer`, 64 messages of 512 bytes to 1 KiB each way take 0.93x to 0.96x, alone
     /// 0.97x.
     void fetch_one_after() const noexcept {
-        constexpr std::size_t most_bytes = 1024;
+        constexpr std::size_t max_bytes = 1024;
         const cell& later = in_.cells[(received_ + 1) % cells_of_a_channel];
-        if (next().news.load(std::memory_order_relaxed).how != carriage::in_buffer)  // looking costs a line
+        if (next().news.load(std::memory_order_relaxed).how != transfer::in_buffer)  // looking costs a line
             return __builtin_prefetch(&later);
-        if (!later.has(received_ + 2) || later.news.load(std::memory_order_relaxed).how != carriage::in_buffer) return;
+        if (!later.has(received_ + 2) || later.news.load(std::memory_order_relaxed).how != transfer::in_buffer) return;
         const auto where = later.reference<packed_message>();
-        fetch_lines(where.data, std::min(where.bytes, most_bytes));
+        fetch_lines(where.data, std::min(where.bytes, max_bytes));
     }
     /// Calls `use(data)` where the next message lies, if it has arrived and is as expected, and then releases it.
     template <class Use>
@@ -122,7 +122,7 @@ class thread_link {
         const cell_news news = c.news.load(std::memory_order_acquire);
         if (news.number != static_cast<std::uint16_t>(received_ + 1) || c.on != on || c.signature != signature)
             return false;
-        const bool is_in_cell = news.how == carriage::in_cell && news.length == bytes;
+        const bool is_in_cell = news.how == transfer::in_cell && news.length == bytes;
         const std::byte* const data = is_in_cell ? c.payload : in_buffer(news, bytes);
         if (data == nullptr) return false;
         use(data);
@@ -135,7 +135,7 @@ class thread_link {
     /// Releases the next message.
     void take_next() noexcept {
         const cell& c = next();
-        if (c.news.load(std::memory_order_relaxed).how == carriage::in_buffer) {
+        if (c.news.load(std::memory_order_relaxed).how == transfer::in_buffer) {
             freed_ ^= 1u << c.reference<packed_message>().buffer;
             in_.freed.store(freed_, std::memory_order_release);
         }
@@ -152,25 +152,25 @@ class thread_link {
   private:
     /// Where the next message lies, if it has this length and lies in a buffer.
     [[nodiscard, gnu::noinline]] const std::byte* in_buffer(cell_news news, std::size_t bytes) const noexcept {
-        if (news.how != carriage::in_buffer) return nullptr;
+        if (news.how != transfer::in_buffer) return nullptr;
         const auto where = next().reference<packed_message>();
         return where.bytes == bytes ? where.data : nullptr;
     }
     [[gnu::noinline]] void claim_prepared_buffer() noexcept {
-        constexpr std::size_t lines = 256, most_bytes = std::size_t{32} << 10;
+        constexpr std::size_t lines = 256, max_bytes = std::size_t{32} << 10;
         prepared_ = posted_.free_buffer();
         const channel::buffer& next = out_.buffers[prepared_];
-        const std::size_t most = std::min({next.room, std::exchange(unprepared_, 0), most_bytes});
-        for (std::size_t at = 0; at < most && !next_is_in(); at += lines)
+        const std::size_t most = std::min({next.room, std::exchange(unprepared_, 0), max_bytes});
+        for (std::size_t at = 0; at < most && !has_next(); at += lines)
             claim_lines(next.data + at, std::min(lines, most - at));
     }
     [[gnu::always_inline]] void empty_cell(cell_news news) noexcept {
         if (outdated_ > 0)
             --outdated_;
         else
-            posted_.hear_last_byte(static_cast<std::uint8_t>(news.taken), news.freed);
+            posted_.update_from_last_byte(static_cast<std::uint8_t>(news.taken), news.freed);
         in_.taken.store(++received_, std::memory_order_release);
-        if (news.how == carriage::in_cell) __builtin_prefetch(line_of(in_, received_ + lines_ahead));
+        if (news.how == transfer::in_cell) __builtin_prefetch(line_of(in_, received_ + lines_ahead));
         ring();  // the peer may be waiting for a cell
     }
     /// Publishes a message that has been written to a buffer.
@@ -178,18 +178,18 @@ class thread_link {
                                        bool goes_far) noexcept {
         if (goes_far) finish_streams();
         c.refer_to(where);
-        show(c, of, signature, carriage::in_buffer, 0);
+        show(c, of, signature, transfer::in_buffer, 0);
         claim_buffer();
     }
     /// Publishes a cell that has been filled.
-    [[gnu::always_inline]] void show(cell& c, sender of, std::uint32_t signature, carriage how,
+    [[gnu::always_inline]] void show(cell& c, sender of, std::uint32_t signature, transfer how,
                                      std::uint8_t length) noexcept {
         c.on = of.on;
         c.signature = signature;
         publish(c, posted_.post(of), how, length);
         ring();
     }
-    void publish(cell& c, std::uint32_t number, carriage how, std::uint8_t length) noexcept {
+    void publish(cell& c, std::uint32_t number, transfer how, std::uint8_t length) noexcept {
         c.news.store(cell_news::of(number, how, length, received_, freed_), std::memory_order_release);
     }
     /// Claims upcoming cells: a few at once if more messages follow, the next one if this rank waits. Not if they take
@@ -211,13 +211,13 @@ class thread_link {
     /// nearby (distant) cores: 512 bytes take 0.8x the time, 1 KiB 0.9x (0.85x), 2 KiB 0.8x (1.05x), 4 KiB 0.97x
     /// (1.6x). Of longer ones, only the first lines are prefetched: 4 KiB 0.95x.
     void claim_buffer() noexcept {
-        constexpr std::size_t most_bytes = 2304;
-        if (!is_in_a_row_ || !posted_.has_buffer()) return;
+        constexpr std::size_t max_bytes = 2304;
+        if (!is_back_to_back_ || !posted_.has_buffer()) return;
         const channel::buffer& next = out_.buffers[posted_.free_buffer()];
-        if (unprepared_ <= most_bytes)
+        if (unprepared_ <= max_bytes)
             claim_lines(next.data, std::min(next.room, unprepared_));
         else
-            fetch_lines_to_write(next.data, std::min(next.room, most_bytes));
+            fetch_lines_to_write(next.data, std::min(next.room, max_bytes));
     }
     [[nodiscard]] cell& next_cell(std::uint32_t i) noexcept {
         return out_.cells[(posted_.sent() + i) % cells_of_a_channel];
@@ -234,7 +234,7 @@ class thread_link {
     void ask_channel() noexcept {
         const std::uint32_t taken = out_.taken.load(std::memory_order_acquire);
         distance_.note(taken);
-        posted_.hear(taken, out_.freed.load(std::memory_order_acquire));
+        posted_.update(taken, out_.freed.load(std::memory_order_acquire));
         outdated_ = cells_of_a_channel;
     }
     [[gnu::cold]] void call_for_cell() noexcept;
@@ -243,14 +243,14 @@ class thread_link {
     /// buffers, so that long messages do not take up more memory. On AMD Zen 4, permute takes 0.36x the time at 512
     /// KiB, 0.46x at 4 MiB; scatter of 4 MiB 0.44x, all_to_all 0.5x.
     [[nodiscard]] bool is_better_copied(const outgoing& message) noexcept {
-        constexpr std::size_t most_bytes = std::size_t{4} << 20;
+        constexpr std::size_t max_bytes = std::size_t{4} << 20;
         constexpr std::uint32_t buffers = 4;
         const auto has_room = [&] { return posted_.has_buffer() && posted_.free_buffer() < buffers; };
-        if (!message.copyable || message.bytes > most_bytes || !is_far(message.bytes)) return false;
+        if (!message.copyable || message.bytes > max_bytes || !is_far(message.bytes)) return false;
         if (!has_room()) ask_channel();
         return has_room();
     }
-    [[nodiscard]] carriage post_packed(cell& c, sender of, const outgoing& message);
+    [[nodiscard]] transfer post_packed(cell& c, sender of, const outgoing& message);
     [[nodiscard]] packed_message fill_buffer(sender of, std::size_t bytes, bool goes_far);
     [[gnu::cold]] static void make_room(channel::buffer& in, std::size_t bytes);
 
@@ -274,7 +274,7 @@ class thread_link {
     std::uint32_t freed_ = 0;
     std::uint32_t prepared_ = buffers_of_a_channel;  // the claimed buffer, to be filled next; none
     std::size_t unprepared_ = 0;  // length of the message that last filled a buffer, if this rank has not waited since
-    bool is_in_a_row_ = false;    // nor between that message and the one before
+    bool is_back_to_back_ = false;  // nor between that message and the one before
     std::chrono::nanoseconds far_latency_;
     distance distance_;
 };
@@ -287,15 +287,15 @@ inline thread_link::posting thread_link::post(lane on, const outgoing& message) 
         return posting::refused;
     }
     cell& c = out_.cells[posted_.sent() % cells_of_a_channel];
-    carriage how = carriage_of(message, eager_bytes_, carriage::in_buffer);
-    if (how == carriage::lent && is_better_copied(message)) how = carriage::in_buffer;
+    transfer how = transfer_of(message, eager_bytes_, transfer::in_buffer);
+    if (how == transfer::lent && is_better_copied(message)) how = transfer::in_buffer;
     std::uint8_t length = 0;
-    if (how == carriage::in_cell) {
+    if (how == transfer::in_cell) {
         length = static_cast<std::uint8_t>(message.bytes);
         pack(message.parts, message.alignment, c.payload);
-    } else if (how == carriage::lent) {
+    } else if (how == transfer::lent) {
         c.lend(message, 1);
-    } else if (how = post_packed(c, of, message); how == carriage::nothing) {
+    } else if (how = post_packed(c, of, message); how == transfer::nothing) {
         return posting::refused;
     }
     c.on = on;
@@ -305,8 +305,8 @@ inline thread_link::posting thread_link::post(lane on, const outgoing& message) 
         out_.urgent.store(number, std::memory_order_relaxed);
     publish(c, number, how, length);
     ring();
-    if (how == carriage::in_buffer) claim_buffer();
-    return how == carriage::lent ? posting::lent : posting::copied;
+    if (how == transfer::in_buffer) claim_buffer();
+    return how == transfer::lent ? posting::lent : posting::copied;
 }
 
 /// Called once per message: the peer then takes out all that the cells hold now, so there will be room.
@@ -319,17 +319,17 @@ inline void thread_link::call_for_cell() noexcept {
 }
 
 /// Returns how the message travels; `nothing` if there is no room.
-inline carriage thread_link::post_packed(cell& c, sender of, const outgoing& message) {
+inline transfer thread_link::post_packed(cell& c, sender of, const outgoing& message) {
     packed_message where{nullptr, message.bytes, 0};
-    carriage how = carriage::in_buffer;
+    transfer how = transfer::in_buffer;
     const bool goes_far = is_far(message.bytes);
     if (finds_buffer()) {
         where = fill_buffer(of, message.bytes, goes_far);
     } else if (posted_.overtakes(of)) {
-        how = carriage::owned;
+        how = transfer::owned;
         where.data = allocate_message(message.bytes);
     } else {
-        return carriage::nothing;
+        return transfer::nothing;
     }
     pack(message.parts, message.alignment, {where.data, goes_far});
     if (goes_far) finish_streams();
@@ -344,7 +344,7 @@ inline packed_message thread_link::fill_buffer(sender of, std::size_t bytes, boo
     channel::buffer& filled = out_.buffers[free];
     if (filled.data == nullptr || filled.room < bytes) make_room(filled, bytes);
     posted_.fill_buffer(free, of);
-    is_in_a_row_ = std::exchange(unprepared_, goes_far ? 0 : bytes) != 0;
+    is_back_to_back_ = std::exchange(unprepared_, goes_far ? 0 : bytes) != 0;
     return {filled.data, bytes, free};
 }
 

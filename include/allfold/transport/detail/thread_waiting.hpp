@@ -44,7 +44,7 @@ inline void publish(rank_board& own, const waiting& where) noexcept {
 
 /// Spins and yields as `tuning` prescribes, then sleeps. What it uses of the rank:
 ///
-/// - `look_out_for(peer)` spins for a moment, or until something arrives from the peer; returns the number of spins;
+/// - `poll_briefly(peer)` spins for a moment, or until something arrives from the peer; returns the number of spins;
 /// - `answer_calls()` takes in what is urgent, so that peers that have called for this rank can continue;
 /// - `check(work, deadline)` throws if waiting is futile, and returns true if the work turned out to be done;
 /// - `has_failed()`: whether the next check will throw.
@@ -52,7 +52,7 @@ template <class Rank, pending_work Work, class Tuning>
 [[gnu::noinline]] void wait_long(Rank& rank, rank_board& own, const Tuning& tuning, Work& work,
                                  wait_deadline deadline) {
     using namespace std::chrono;
-    own.bell.lead_to_this_thread();
+    own.bell.bind_to_this_thread();
     bool done = false;
     for (int turn = 0; !done && turn < tuning.yields; ++turn) {
         std::this_thread::yield();
@@ -80,7 +80,7 @@ template <class Rank, pending_work Work, class Tuning>
 void wait(Rank& rank, rank_board& own, const Tuning& tuning, Work& work, wait_deadline deadline) {
     if (work.poll()) return;
     for (int spins = 0; spins < tuning.spins;) {
-        spins += rank.look_out_for(work.blocked_on().peer);
+        spins += rank.poll_briefly(work.blocked_on().peer);
         if (work.poll()) return;
         if (spins % 128 == 0 && rank.check(work, deadline)) return;
     }

@@ -13,7 +13,7 @@
 
 namespace allfold::detail {
 
-class kept_memory : public per_thread<kept_memory> {
+class memory_cache : public per_thread<memory_cache> {
   public:
     static constexpr std::size_t usual_alignment = 64;
     struct block {
@@ -22,19 +22,19 @@ class kept_memory : public per_thread<kept_memory> {
         std::size_t alignment = usual_alignment;
     };
     // Shorter and longer blocks are not kept.
-    static constexpr std::size_t least_bytes = std::size_t{64} << 10, most_bytes = std::size_t{8} << 20;
+    static constexpr std::size_t min_bytes = std::size_t{64} << 10, max_bytes = std::size_t{8} << 20;
 
     /// Returns at least `bytes` bytes.
     [[nodiscard]] static block allocate(std::size_t bytes, std::size_t alignment) {
-        kept_memory& own = mine();
+        memory_cache& own = mine();
         const bool fits = bytes <= own.kept_.bytes && alignment <= own.kept_.alignment;
-        if (fits && bytes >= least_bytes) return std::exchange(own.kept_, block{});
+        if (fits && bytes >= min_bytes) return std::exchange(own.kept_, block{});
         return {static_cast<std::byte*>(::operator new(bytes, std::align_val_t{alignment})), bytes, alignment};
     }
     /// May be called on any thread.
     static void free(block given) noexcept {
-        kept_memory* const own = of_this_thread;
-        if (own != nullptr && given.bytes >= least_bytes && given.bytes <= most_bytes && given.bytes > own->kept_.bytes)
+        memory_cache* const own = of_this_thread;
+        if (own != nullptr && given.bytes >= min_bytes && given.bytes <= max_bytes && given.bytes > own->kept_.bytes)
             std::swap(given, own->kept_);
         release(given);
     }
@@ -50,22 +50,22 @@ class kept_memory : public per_thread<kept_memory> {
 };
 
 /// Owns a block of kept memory.
-class kept_bytes {
+class cached_memory {
   public:
-    kept_bytes() = default;
-    kept_bytes(std::size_t bytes, std::size_t alignment) : held_(kept_memory::allocate(bytes, alignment)) {}
-    kept_bytes(kept_bytes&& other) noexcept : held_(std::exchange(other.held_, kept_memory::block{})) {}
-    kept_bytes& operator=(kept_bytes&& other) noexcept {
+    cached_memory() = default;
+    cached_memory(std::size_t bytes, std::size_t alignment) : held_(memory_cache::allocate(bytes, alignment)) {}
+    cached_memory(cached_memory&& other) noexcept : held_(std::exchange(other.held_, memory_cache::block{})) {}
+    cached_memory& operator=(cached_memory&& other) noexcept {
         std::swap(held_, other.held_);
         return *this;
     }
-    ~kept_bytes() { kept_memory::free(held_); }
+    ~cached_memory() { memory_cache::free(held_); }
 
     [[nodiscard]] std::byte* data() const noexcept { return held_.first; }
     [[nodiscard]] std::size_t bytes() const noexcept { return held_.bytes; }
 
   private:
-    kept_memory::block held_;
+    memory_cache::block held_;
 };
 
 }  // namespace allfold::detail

@@ -10,7 +10,7 @@ namespace allfold::detail {
 
 /// A pool of used objects, which are reused as they are.
 template <class T>
-class spares {
+class object_pool {
   public:
     [[nodiscard]] std::unique_ptr<T> take() {
         if (kept_.empty()) return std::make_unique<T>();
@@ -18,8 +18,8 @@ class spares {
         kept_.pop_back();
         return found;
     }
-    void give(std::unique_ptr<T> over) {
-        if (kept_.size() < most) kept_.push_back(std::move(over));
+    void give(std::unique_ptr<T> finished) {
+        if (kept_.size() < most) kept_.push_back(std::move(finished));
     }
 
   private:

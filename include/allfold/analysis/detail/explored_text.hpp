@@ -27,7 +27,7 @@ namespace allfold::detail {
     const auto& each = world.of(rank);
     if (each.at == explored_world::place::returned) return text({"rank ", rank, " has returned"});
     if (each.at == explored_world::place::tests)
-        return text({"rank ", rank, " has tested ", each.tests_in_vain, " times since its latest message"});
+        return text({"rank ", rank, " has tested ", each.failed_tests, " times since its latest message"});
     std::string words = text({"rank ", rank, " waits in ", each.where.what});
     if (each.where.rounds > 1) words += text({", round ", each.where.round + 1, " of ", each.where.rounds});
     const explored_call* const call = world.call_of(rank);
@@ -76,19 +76,19 @@ namespace allfold::detail {
            text_of_call(world, from, world.find_send(from, group, head.number));
 }
 
-[[nodiscard]] inline message_head head_of(const explored_letter& letter) {
+[[nodiscard]] inline message_head head_of(const explored_message& letter) {
     message_head head;
     std::memcpy(&head, letter.memory.data(), sizeof head);
     return head;
 }
 /// Whether it passes only between post offices: the program does not see it.
-[[nodiscard]] inline bool is_an_answer(const explored_channel& from, const explored_letter& letter) {
+[[nodiscard]] inline bool is_an_answer(const explored_channel& from, const explored_message& letter) {
     if (from.on != envelopes_lane) return from.is_answer();
     const auto what = head_of(letter).what;
     return what != message_head::kind::eager && what != message_head::kind::request;
 }
 [[nodiscard]] inline std::string text_of_leftover(explored_world& world, int to, const explored_channel& from,
-                                                  const explored_letter& first) {
+                                                  const explored_message& first) {
     if (from.on == envelopes_lane) return text_of_lost(world, from.group, head_of(first), from.from, to);
     return text({"a message of ", first.bytes, first.bytes == 1 ? " byte from rank " : " bytes from rank ", from.from,
                  " to rank ", to, " is never received"}) +
@@ -96,8 +96,8 @@ namespace allfold::detail {
 }
 
 /// Where two executions diverge: the first step of a rank that differs, after all that it has done alike in both.
-[[nodiscard]] inline std::string text_of_parting(const std::vector<happening>& first,
-                                                 const std::vector<happening>& second, int ranks) {
+[[nodiscard]] inline std::string text_of_divergence(const std::vector<happening>& first,
+                                                    const std::vector<happening>& second, int ranks) {
     const auto is_step = [](const happening& each) { return each.what != happening::kind::ends; };
     const auto is_alike = [](const happening& a, const happening& b) {
         return a.what == b.what && a.peer == b.peer && a.text == b.text;

@@ -301,7 +301,7 @@ TEST_CASE("at the end of one receive another one is asked for that is being wait
     SUCCEED();
 }
 
-TEST_CASE("notes are pushed on by who waits for something else") {
+TEST_CASE("notes make progress while their rank waits for something else") {
     on_two_communicators(2, [](auto& comm, auto& other) {
         talk(comm);
         talk(other);

@@ -20,7 +20,7 @@ namespace allfold::detail {
 
 /// How a rank reads another rank's data in place, if it can. A rank that abandons the communicator waits for everyone
 /// who is reading; `begin` throws if a rank has abandoned it.
-struct reading_there {
+struct direct_read {
     void* communicator = nullptr;
     void (*begin)(void*) = nullptr;
     void (*end)(void*) noexcept = nullptr;
@@ -29,11 +29,11 @@ struct reading_there {
 /// near each other, relative to copies up to 32 KiB and to three messages beyond: a ping-pong of 6 KiB takes 0.93x the
 /// time, 8 KiB 0.71x, 16 KiB 0.53x, 64 KiB 0.86x; 64 messages each way of 8 KiB 0.70x, of 16 KiB 0.36x, of 64 KiB 0.7x;
 /// halos of six faces of 4, 6, 8, 16 and 256 KiB 1.18x, 1.12x, 1.03x, 0.88x, 0.85x. A ping-pong of 4 KiB takes 1.16x.
-inline constexpr std::size_t longest_not_read_there = 6 << 10;
+inline constexpr std::size_t longest_copied = 6 << 10;
 /// The same limit for a send that waits for confirmation that it has been received, which also confirms that it has
 /// been read. A Xeon (Granite Rapids), ping-pong with copies instead: 8 bytes take 0.79x the time, 64 bytes 0.93x, 256
 /// bytes 0.98x, 512 bytes 1.04x, 4 KiB 1.07x, 16 KiB 1.46x.
-inline constexpr std::size_t longest_not_read_there_of_synchronous = 256;
+inline constexpr std::size_t longest_copied_synchronous = 256;
 /// Up to this length a distant core reads a copy made with streaming (non-temporal) stores instead
 /// (transport/detail/distance.hpp). AMD Zen 4: a ping-pong of 8 KiB takes 0.8x the time, 16 KiB 0.7x, 64 KiB and 512
 /// KiB 0.6x, 4 MiB 0.75x; a halo of six faces of 8 to 256 KiB 0.8x to 0.55x; 64 messages each way of 8 KiB 0.85x to
@@ -60,11 +60,11 @@ inline void put_in_place(receiving& r, const std::byte* from_place, std::size_t 
 }
 
 /// What a rank reads from others in this way, and they from it.
-class reading_of_messages {
+class direct_reader {
   public:
-    reading_of_messages(int rank, const reading_there& how) noexcept : rank_(rank), how_(how) {}
-    reading_of_messages(const reading_of_messages&) = delete;
-    reading_of_messages& operator=(const reading_of_messages&) = delete;
+    direct_reader(int rank, const direct_read& how) noexcept : rank_(rank), how_(how) {}
+    direct_reader(const direct_reader&) = delete;
+    direct_reader& operator=(const direct_reader&) = delete;
 
     [[nodiscard]] bool is_possible() const noexcept { return how_.begin != nullptr; }
     [[nodiscard]] bool reaches(int peer) const noexcept { return is_possible() && peer != rank_; }
@@ -77,10 +77,10 @@ class reading_of_messages {
         const std::size_t bytes = s.data.bytes();
         const bool stages = s.data.type->assign == nullptr && bytes <= longest_staged && is_far(bytes);
         std::byte* const data = stages ? s.stage() : s.data.data;
-        s.to_be_read = data;
+        s.read_from = data;
         if (!is_copied_by_both(s.receiver, *s.data.type, bytes)) return;
         s.copying.offer(data, bytes, stages ? nullptr : &to_help_);
-        s.to_be_read = reinterpret_cast<std::byte*>(&s.copying);
+        s.read_from = reinterpret_cast<std::byte*>(&s.copying);
     }
     /// Called by a waiting rank: if another rank is reading one of its sends, helps it copy.
     void help() noexcept {
@@ -94,10 +94,10 @@ class reading_of_messages {
     // The receiver
 
     /// Whether what followed the head of a message is the address of its data.
-    [[nodiscard]] bool is_there(const message_head& head, std::span<const std::byte> rest) const noexcept {
+    [[nodiscard]] bool has_address(const message_head& head, std::span<const std::byte> rest) const noexcept {
         return is_possible() && head.what == message_head::kind::request && !head.is_encoded() && !rest.empty();
     }
-    [[nodiscard]] static std::byte* place_in(std::span<const std::byte> rest) noexcept {
+    [[nodiscard]] static std::byte* address_in(std::span<const std::byte> rest) noexcept {
         std::byte* there = nullptr;
         std::memcpy(&there, rest.data(), sizeof there);
         return there;
@@ -114,11 +114,11 @@ class reading_of_messages {
 
   private:
     [[nodiscard]] bool is_copied_by_both(int peer, const message_type& type, std::size_t bytes) const noexcept {
-        return type.copies_bytes() && bytes >= shared_copy::least_bytes && peer != rank_;
+        return type.copies_bytes() && bytes >= shared_copy::min_bytes && peer != rank_;
     }
 
     int rank_;
-    reading_there how_;
+    direct_read how_;
     shared_copy::call to_help_;
     bool helps_ = true;
 };

@@ -15,13 +15,13 @@ namespace allfold::detail {
 
 /// Recycles blocks of `BlockBytes` bytes; longer ones are not kept.
 template <std::size_t BlockBytes>
-class spare_blocks : public per_thread<spare_blocks<BlockBytes>> {
+class block_pool : public per_thread<block_pool<BlockBytes>> {
   public:
     static constexpr std::size_t alignment = 64;
     static constexpr std::size_t block_bytes = BlockBytes;
 
     [[nodiscard]] static void* allocate(std::size_t bytes) {
-        spare_blocks& own = spare_blocks::mine();
+        block_pool& own = block_pool::mine();
         if (bytes > block_bytes || own.first_ == nullptr)
             return ::operator new(bytes > block_bytes ? bytes : block_bytes, std::align_val_t{alignment});
         --own.count_;
@@ -29,7 +29,7 @@ class spare_blocks : public per_thread<spare_blocks<BlockBytes>> {
     }
     /// May be called on any thread.
     static void free(void* memory, std::size_t bytes) noexcept {
-        spare_blocks* const own = spare_blocks::of_this_thread;
+        block_pool* const own = block_pool::of_this_thread;
         if (own == nullptr || bytes > block_bytes || own->count_ == most)
             return ::operator delete(memory, std::align_val_t{alignment});
         ++own->count_;
@@ -50,6 +50,6 @@ class spare_blocks : public per_thread<spare_blocks<BlockBytes>> {
     block* first_ = nullptr;
     int count_ = 0;
 };
-using spare_memory = spare_blocks<768>;
+using task_memory = block_pool<768>;
 
 }  // namespace allfold::detail

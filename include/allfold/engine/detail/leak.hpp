@@ -11,7 +11,7 @@ namespace allfold::detail {
 
 /// Takes the memory that an object owns away from it, and never frees it.
 template <class T>
-void leave_behind(T& object) noexcept {
+void leak(T& object) noexcept {
     static_cast<void>(new (std::nothrow) T(std::move(object)));
 }
 

@@ -22,7 +22,7 @@ namespace allfold::detail {
 
 /// The teams of a world that some members have not joined yet.
 template <class World>
-class teams_in_making {
+class pending_teams {
   public:
     /// Returns the world of the team with these members, which the first of them to arrive creates. `at`: the lane that
     /// all of them have opened for it. `is_all`: the team has no other members elsewhere. `has_left(rank)`: whether a
@@ -32,41 +32,41 @@ class teams_in_making {
                                               HasLeft has_left) {
         const std::lock_guard lock(mutex_);
         note(rank, at);
-        team_in_making& team = find_or_make(at, members, rank, make);
-        team.has_come[static_cast<std::size_t>(members.find(rank))] = true;
+        pending_team& team = find_or_make(at, members, rank, make);
+        team.has_joined[static_cast<std::size_t>(members.find(rank))] = true;
         std::shared_ptr<World> world = team.world;
         for (int i = 0; i < members.size(); ++i)
-            if (team.lacks(i) && has_left(members[i])) give_up(team, i);
+            if (team.lacks(i) && has_left(members[i])) fail_member(team, i);
         for (int i = 0; is_all && i < members.size(); ++i)
             if (team.lacks(i) && has_passed(members[i], at)) refuse(team, i, rank);
         if (--team.missing == 0) teams_.erase(teams_.begin() + (&team - teams_.data()));
         return world;
     }
     /// Called when a rank opens the lane of a team that it is not in. Throws if others list it as a member.
-    void pass(lane at, int rank) {
+    void decline(lane at, int rank) {
         const std::lock_guard lock(mutex_);
         note(rank, at);
-        for (team_in_making& team : teams_)
-            if (const int i = team.members.find(rank); team.at == at && i >= 0) refuse(team, i, team.first_come());
+        for (pending_team& team : teams_)
+            if (const int i = team.members.find(rank); team.at == at && i >= 0) refuse(team, i, team.first_joined());
     }
     /// Called when a rank will not join any more teams.
     void leave(int rank) noexcept {
         const std::lock_guard lock(mutex_);
-        for (team_in_making& team : teams_)
-            if (const int i = team.members.find(rank); i >= 0 && team.lacks(i)) give_up(team, i);
+        for (pending_team& team : teams_)
+            if (const int i = team.members.find(rank); i >= 0 && team.lacks(i)) fail_member(team, i);
     }
 
   private:
-    struct team_in_making {
+    struct pending_team {
         lane at;
         rank_list members;
-        std::vector<bool> has_come;
+        std::vector<bool> has_joined;
         int missing;
         std::shared_ptr<World> world;
 
-        [[nodiscard]] bool lacks(int i) const { return !has_come[static_cast<std::size_t>(i)]; }
-        [[nodiscard]] int first_come() const {
-            return members[static_cast<int>(std::ranges::find(has_come, true) - has_come.begin())];
+        [[nodiscard]] bool lacks(int i) const { return !has_joined[static_cast<std::size_t>(i)]; }
+        [[nodiscard]] int first_joined() const {
+            return members[static_cast<int>(std::ranges::find(has_joined, true) - has_joined.begin())];
         }
     };
 
@@ -81,7 +81,7 @@ class teams_in_making {
         return index < latest_.size() && latest_[index] && !is_later(at, *latest_[index]);
     }
     /// Member number `i` has a list of its own that does not include it; that of `rank` does.
-    [[noreturn]] void refuse(team_in_making& team, int i, int rank) {
+    [[noreturn]] void refuse(pending_team& team, int i, int rank) {
         const std::string why =
             text({"subset: rank ", rank, " passes a list of ", team.members.size(), " ranks that includes rank ",
                   team.members[i], ", but rank ", team.members[i], " passes one that does not"});
@@ -90,12 +90,12 @@ class teams_in_making {
     }
 
     template <class Make>
-    team_in_making& find_or_make(lane at, const rank_list& members, int rank, Make make) {
-        for (team_in_making& each : teams_)
+    pending_team& find_or_make(lane at, const rank_list& members, int rank, Make make) {
+        for (pending_team& each : teams_)
             if (each.at == at && each.members.overlaps(members)) {
                 if (each.members == members) return each;
                 const std::string why = text({"subset: rank ", rank, " forms a team of ", members.size(),
-                                              " ranks, but rank ", each.first_come(), " one of ", each.members.size(),
+                                              " ranks, but rank ", each.first_joined(), " one of ", each.members.size(),
                                               " ranks: all members must pass the same ranks in the same order"});
                 // If that team lists this rank, its members would wait for it.
                 if (const int i = each.members.find(rank); i >= 0) each.world->fail(i, errc::mismatch, why);
@@ -105,13 +105,13 @@ class teams_in_making {
         teams_.push_back({at, members, std::vector<bool>(count), members.size(), make()});
         return teams_.back();
     }
-    static void give_up(team_in_making& team, int member) noexcept {
+    static void fail_member(pending_team& team, int member) noexcept {
         team.world->fail(member, errc::peer_failed,
                          text({"it (rank ", team.members[member], " of the parent) left before joining the team"}));
     }
 
     std::mutex mutex_;
-    std::vector<team_in_making> teams_;
+    std::vector<pending_team> teams_;
     std::vector<std::optional<lane>> latest_;  // by rank: the latest that it has opened for a team
 };
 
