@@ -108,7 +108,7 @@ struct exchange_by_sizes {
     using element = typename Algebra::element;
     std::vector<int> sizes;
     std::vector<element> in, out, expected;
-    allfold::partition came = allfold::partition::even(0, 1);
+    allfold::partition layout = allfold::partition::even(0, 1);
 
     void begin(int turn, int rank, int ranks) {
         sizes.clear(), in.clear(), expected.clear();
@@ -123,8 +123,8 @@ struct exchange_by_sizes {
     }
     void require(int turn, int rank, const std::string& where) const {
         expect_equal(std::span<const element>(out), expected, where + ", by sizes");
-        for (int r = 0; r < came.blocks(); ++r)
-            expect(came.extent(r) == length_in_turn(turn, r, rank), where + ": what has arrived");
+        for (int r = 0; r < layout.blocks(); ++r)
+            expect(layout.extent(r) == length_in_turn(turn, r, rank), where + ": what has arrived");
     }
 };
 
@@ -136,7 +136,7 @@ void check_all_to_all_by_sizes(Comm& comm, const std::string& where, const Optio
     exchange_by_sizes<Algebra> mine;
     for (int turn = 0; turn < 4; ++turn) {
         mine.begin(turn, rank, ranks);
-        mine.came = all_to_all(comm, mine.in, mine.sizes, mine.out);
+        mine.layout = all_to_all(comm, mine.in, mine.sizes, mine.out);
         mine.require(turn, rank, where);
     }
     std::vector<exchange_by_sizes<Algebra>> many(4);
@@ -144,15 +144,16 @@ void check_all_to_all_by_sizes(Comm& comm, const std::string& where, const Optio
     for (int turn = 0; auto& each : many) {
         each.begin(turn++, rank, ranks);
         const auto known_now = each.sizes;
-        started.push_back(all_to_all.start(comm, std::as_const(each.in), std::vector(known_now), each.out, each.came));
+        started.push_back(
+            all_to_all.start(comm, std::as_const(each.in), std::vector(known_now), each.out, each.layout));
     }
     for (std::size_t i = 0; i < many.size(); ++i) {
         const std::size_t turn = (i * 3 + static_cast<std::size_t>(rank)) % many.size();
         started[turn].wait();
         many[turn].require(static_cast<int>(turn), rank, where + ", started");
     }
-    auto first = all_to_all.prepare(comm, mine.in, mine.sizes, mine.out, mine.came);
-    auto second = all_to_all.prepare(comm, many[0].in, many[0].sizes, many[0].out, many[0].came,
+    auto first = all_to_all.prepare(comm, mine.in, mine.sizes, mine.out, mine.layout);
+    auto second = all_to_all.prepare(comm, many[0].in, many[0].sizes, many[0].out, many[0].layout,
                                      allfold::deadline{std::chrono::seconds(60)}, options...);
     for (int turn = 0; turn < 6; ++turn) {
         mine.begin(turn, rank, ranks);

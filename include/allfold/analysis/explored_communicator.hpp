@@ -55,14 +55,14 @@ class explored_communicator final : public transport_defaults, private detail::e
     class arrival_type {
       public:
         arrival_type() = default;
-        explicit arrival_type(detail::explored_message&& letter) noexcept : letter_(std::move(letter)) {}
-        [[nodiscard]] std::uint32_t signature() const noexcept { return letter_.signature; }
-        [[nodiscard]] std::size_t bytes() const noexcept { return letter_.bytes; }
-        [[nodiscard]] std::byte* packed() const noexcept { return letter_.memory.data(); }
+        explicit arrival_type(detail::explored_message&& message) noexcept : message_(std::move(message)) {}
+        [[nodiscard]] std::uint32_t signature() const noexcept { return message_.signature; }
+        [[nodiscard]] std::size_t bytes() const noexcept { return message_.bytes; }
+        [[nodiscard]] std::byte* packed() const noexcept { return message_.memory.data(); }
         [[nodiscard]] std::span<const part> parts() const noexcept { return {}; }
 
       private:
-        detail::explored_message letter_;
+        detail::explored_message message_;
     };
 
     explored_communicator(detail::explored_world& world, int rank)
@@ -148,11 +148,11 @@ class explored_communicator final : public transport_defaults, private detail::e
     }
     bool try_post(int to, lane on, const outgoing& message) {
         if (on == detail::envelopes_lane && is_withheld(to, message)) return false;
-        detail::explored_message letter{message.signature, message.bytes, -1, detail::bounce_buffer(message.bytes)};
-        detail::pack(message.parts, message.alignment, letter.memory.data());
-        if (world_.history != nullptr) letter.what = name_of(on, message);
+        detail::explored_message copy{message.signature, message.bytes, -1, detail::bounce_buffer(message.bytes)};
+        detail::pack(message.parts, message.alignment, copy.memory.data());
+        if (world_.history != nullptr) copy.what = name_of(on, message);
         world_.post(ranks_[to], {group_, self_, on == detail::envelopes_lane ? lane_of(to, message) : on},
-                    std::move(letter));
+                    std::move(copy));
         return true;
     }
     /// Whether the next standard send of this rank is held for its receiver; otherwise it waits for its receive.
@@ -165,18 +165,18 @@ class explored_communicator final : public transport_defaults, private detail::e
     template <class Sink>
     bool try_receive(int from, lane on, Sink&& sink) {
         const detail::explored_channel channel{group_, ranks_[from], on};
-        auto letter = world_.take_delivered(self_, channel);
-        if (!letter && on == detail::envelopes_lane) letter = take_answer(channel.from);
-        if (!letter && tests_by_itself()) {
+        auto message = world_.take_delivered(self_, channel);
+        if (!message && on == detail::envelopes_lane) message = take_answer(channel.from);
+        if (!message && tests_by_itself()) {
             test(channel);
-            letter = world_.take_delivered(self_, channel);
+            message = world_.take_delivered(self_, channel);
         }
-        if (!letter) {
+        if (!message) {
             world_.ask(self_, channel);
             return false;
         }
-        if (on == detail::envelopes_lane) keep_in_order(from, *letter);
-        sink(arrival_type(std::move(*letter)));
+        if (on == detail::envelopes_lane) keep_in_order(from, *message);
+        sink(arrival_type(std::move(*message)));
         return true;
     }
     /// If this is called neither by a rank that waits nor by a start, the program tests: a message may arrive first.
@@ -217,9 +217,9 @@ class explored_communicator final : public transport_defaults, private detail::e
         const detail::explored_channel channel = end.channel;
         auto& self = world_.of(self_);
         if (!std::exchange(end.is_posted, true)) {
-            detail::explored_message letter;
-            letter.what = what;
-            world_.post(self_, channel, std::move(letter));
+            detail::explored_message message;
+            message.what = what;
+            world_.post(self_, channel, std::move(message));
             self.looks_again = true;
         } else if (self.looks != looking::no) {
             world_.ask(self_, channel);
@@ -400,21 +400,21 @@ class explored_communicator final : public transport_defaults, private detail::e
     }
     /// An answer may arrive after messages that were sent later: the count of what its peer has released must not go
     /// back.
-    void keep_in_order(int from, detail::explored_message& letter) {
+    void keep_in_order(int from, detail::explored_message& message) {
         freed_.resize(static_cast<std::size_t>(size()), 0);
         std::uint16_t& latest = freed_[static_cast<std::size_t>(from)];
         detail::message_head head;
-        std::memcpy(&head, letter.memory.data(), sizeof head);
+        std::memcpy(&head, message.memory.data(), sizeof head);
         if (static_cast<std::int16_t>(head.freed - latest) > 0) latest = head.freed;
         head.freed = latest;
-        std::memcpy(letter.memory.data(), &head, sizeof head);
+        std::memcpy(message.memory.data(), &head, sizeof head);
     }
     [[nodiscard]] std::optional<detail::explored_message> take_answer(int from) {
         for (const detail::explored_channel& each : answers_) {
             if (each.from != from) continue;
-            if (auto letter = world_.take_delivered(self_, each)) {
+            if (auto message = world_.take_delivered(self_, each)) {
                 std::erase(answers_, detail::explored_channel(each));
-                return letter;
+                return message;
             }
             world_.ask(self_, each);
         }

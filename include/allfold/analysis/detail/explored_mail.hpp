@@ -32,39 +32,39 @@ class explored_mail {
   public:
     /// An execution begins.
     void begin() noexcept { used_ = 0; }
-    void post(int to, const explored_channel& from, explored_message&& letter) {
-        find_or_make(to, from).letters.push_back(std::move(letter));
+    void post(int to, const explored_channel& from, explored_message&& message) {
+        find_or_make(to, from).messages.push_back(std::move(message));
     }
     /// The message that can be delivered next; null if there is none.
     [[nodiscard]] const explored_message* next(int to, const explored_channel& from) const {
         const box* const found = find(to, from);
-        return found == nullptr || found->arrived == found->count() ? nullptr : &found->letters[found->arrived];
+        return found == nullptr || found->arrived == found->count() ? nullptr : &found->messages[found->arrived];
     }
     const explored_message& deliver(int to, const explored_channel& from) {
         box& found = *find(to, from);
-        return found.letters[found.arrived++];
+        return found.messages[found.arrived++];
     }
     /// Takes the next message that has been delivered.
     [[nodiscard]] std::optional<explored_message> take(int to, const explored_channel& from) {
         box* const found = find(to, from);
         if (found == nullptr || found->taken == found->arrived) return std::nullopt;
-        return std::move(found->letters[found->taken++]);
+        return std::move(found->messages[found->taken++]);
     }
-    /// For each channel whose messages have not all been taken, calls visit(to, from, letter) for the first message
+    /// For each channel whose messages have not all been taken, calls visit(to, from, message) for the first message
     /// that has not been delivered, or else for the last one.
     void for_each_leftover(bool messages_only, auto visit) const {
         for (std::size_t i = 0; i < used_; ++i)
             if (const box& each = boxes_[i]; each.taken < each.count() && !(messages_only && !each.from.is_message()))
-                visit(each.to, each.from, each.letters[std::min(each.arrived, each.count() - 1)]);
+                visit(each.to, each.from, each.messages[std::min(each.arrived, each.count() - 1)]);
     }
 
   private:
     struct box {
         int to = 0;
         explored_channel from;
-        std::vector<explored_message> letters;
+        std::vector<explored_message> messages;
         std::size_t arrived = 0, taken = 0;
-        [[nodiscard]] std::size_t count() const noexcept { return letters.size(); }
+        [[nodiscard]] std::size_t count() const noexcept { return messages.size(); }
     };
 
     [[nodiscard]] const box* find(int to, const explored_channel& from) const {
@@ -81,7 +81,7 @@ class explored_mail {
         box& fresh = boxes_[used_++];
         fresh.to = to;
         fresh.from = from;
-        fresh.letters.clear();
+        fresh.messages.clear();
         fresh.arrived = fresh.taken = 0;
         return fresh;
     }

@@ -76,15 +76,15 @@ namespace allfold::detail {
            text_of_call(world, from, world.find_send(from, group, head.number));
 }
 
-[[nodiscard]] inline message_head head_of(const explored_message& letter) {
+[[nodiscard]] inline message_head head_of(const explored_message& message) {
     message_head head;
-    std::memcpy(&head, letter.memory.data(), sizeof head);
+    std::memcpy(&head, message.memory.data(), sizeof head);
     return head;
 }
 /// Whether it passes only between post offices: the program does not see it.
-[[nodiscard]] inline bool is_an_answer(const explored_channel& from, const explored_message& letter) {
+[[nodiscard]] inline bool is_an_answer(const explored_channel& from, const explored_message& message) {
     if (from.on != envelopes_lane) return from.is_answer();
-    const auto what = head_of(letter).what;
+    const auto what = head_of(message).what;
     return what != message_head::kind::eager && what != message_head::kind::request;
 }
 [[nodiscard]] inline std::string text_of_leftover(explored_world& world, int to, const explored_channel& from,

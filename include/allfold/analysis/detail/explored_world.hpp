@@ -244,7 +244,7 @@ class explored_world final : public order_observer {
         if (seen) ++step_;
         rank_state& rank = of(step.rank);
         if (step.has_message) {
-            const explored_message& letter = mail_.deliver(step.rank, step.channel);
+            const explored_message& message = mail_.deliver(step.rank, step.channel);
             const bool is_unseen = rank.at == place::tests && !rank.tests_lane && step.channel.is_of_a_collective();
             if (!is_unseen) rank.failed_tests = 0;
             rank.has_received = rank.at == place::tests && !is_unseen;
@@ -252,11 +252,11 @@ class explored_world final : public order_observer {
             rank.has_received_unseen = is_unseen;
             if (step.channel.is_message() && !step.channel.is_of_a_collective()) ++rank.observable_events;
             if (step.channel.is_end())
-                note(happening::kind::goes_on, step.rank, "ends ", letter.what);
+                note(happening::kind::goes_on, step.rank, "ends ", message.what);
             else if (!step.channel.is_message())
                 note(happening::kind::goes_on, step.rank, "learns that another rank's deadline has passed");
             else if (history != nullptr)
-                note(happening::kind::gets, step.rank, step.channel.from, letter);
+                note(happening::kind::gets, step.rank, step.channel.from, message);
         } else if (rank.at == place::chooses) {
             rank.has_chosen_other = step.channel == rank.other;
             const char* const words[3][2] = {{"has its send held", "waits in its send"},
@@ -461,14 +461,14 @@ class explored_world final : public order_observer {
                 if (const auto* const found = each.opened.find(on)) return found;
         return nullptr;
     }
-    void post(int to, const explored_channel& from, explored_message&& letter) {
-        letter.posted_in = step_;
+    void post(int to, const explored_channel& from, explored_message&& message) {
+        message.posted_in = step_;
         if (from.is_message()) ++of(from.from).observable_events;
         if (history != nullptr && from.is_message()) {
-            letter.number = ++posted_;
-            note(happening::kind::posts, from.from, to, letter);
+            message.number = ++posted_;
+            note(happening::kind::posts, from.from, to, message);
         }
-        mail_.post(to, from, std::move(letter));
+        mail_.post(to, from, std::move(message));
     }
     /// Takes the next message that has been delivered to a rank on this channel.
     [[nodiscard]] std::optional<explored_message> take_delivered(int rank, const explored_channel& from) {
@@ -633,9 +633,9 @@ class explored_world final : public order_observer {
         message_head head;
         head.what = message_head::kind::refused;
         head.number = answer.on & ~first_of_answers;
-        explored_message letter{signature_of_messages, sizeof head, step_, bounce_buffer(sizeof head)};
-        std::memcpy(letter.memory.data(), &head, sizeof head);
-        mail_.post(rank, answer, std::move(letter));
+        explored_message message{signature_of_messages, sizeof head, step_, bounce_buffer(sizeof head)};
+        std::memcpy(message.memory.data(), &head, sizeof head);
+        mail_.post(rank, answer, std::move(message));
         static_cast<void>(mail_.deliver(rank, answer));
         --waiting_sends_;
         note(happening::kind::goes_on, rank, "has its send held");
@@ -646,8 +646,8 @@ class explored_world final : public order_observer {
     void note(happening::kind what, int rank, const std::string& words, const char* more = "") {
         if (history != nullptr) history->push_back({what, rank, -1, 0, words + more});
     }
-    void note(happening::kind what, int rank, int peer, const explored_message& letter) {
-        history->push_back({what, rank, peer, letter.number, letter.what});
+    void note(happening::kind what, int rank, int peer, const explored_message& message) {
+        history->push_back({what, rank, peer, message.number, message.what});
     }
 
     /// Ends of operations that are found in the same test are found in a fixed order.
