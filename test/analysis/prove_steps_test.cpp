@@ -33,6 +33,8 @@ using namespace test;
 
 namespace {
 
+constexpr block_set whole = block_set::one(0);
+
 /// Claims to fold once, which is true for two ranks only.
 struct says_that_it_folds_once : doubling::all_reduce {
     static constexpr bool folds_once = true;

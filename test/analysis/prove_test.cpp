@@ -35,6 +35,10 @@ using allfold::ring;
 
 using namespace test;
 
+namespace {
+constexpr block_set whole = block_set::one(0);
+}  // namespace
+
 TEST_CASE("a proof is a constant expression and counts what a schedule costs") {
     constexpr proof p = prove(allfold::all_reduce, doubling{}, 4);
     STATIC_REQUIRE(p.ok());

@@ -100,11 +100,11 @@ template <class Collective>
 constexpr allfold::claim rank_order_claim(const Collective&, int root = 0) {
     return {.promise = &Collective::promise, .keeps = allfold::order::rank, .scratch_slots = 2, .root = root};
 }
-inline constexpr allfold::block_set whole = allfold::block_set::one(0);
-
 inline allfold::step sends(int to, allfold::slot source = allfold::slot::input) {
-    return {.to = allfold::peers::one(to), .send = whole, .source = source};
+    return {.to = allfold::peers::one(to), .send = allfold::block_set::one(0), .source = source};
 }
-inline allfold::step stores(int from) { return {.from = allfold::peers::one(from), .receive = whole}; }
+inline allfold::step stores(int from) {
+    return {.from = allfold::peers::one(from), .receive = allfold::block_set::one(0)};
+}
 
 }  // namespace test
