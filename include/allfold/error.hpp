@@ -16,8 +16,8 @@ namespace allfold {
 
 /// What went wrong, for programs; `error::what()` says it for people.
 enum class errc {
-    mismatch,       ///< ranks disagree on the collective, size, type, operator or root
-    truncated,      ///< a message is shorter or longer than the receiver expects
+    mismatch,       ///< ranks, or the operands of one rank, disagree on the collective, size, type, operator or root
+    truncated,      ///< a message is longer than the receiver has room for, or its bytes do not make up elements
     bad_rank,       ///< a rank or root outside [0, size)
     bad_partition,  ///< block sizes that do not add up
     bad_argument,   ///< null data with elements, a shape that does not fit

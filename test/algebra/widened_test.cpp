@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <random>
@@ -28,6 +29,13 @@
 #include "test/support/remote.hpp"
 
 using namespace test;
+
+using allfold::detail::narrower;
+static_assert(narrower<std::int16_t, std::int32_t> && narrower<std::uint16_t, std::int32_t> &&
+              narrower<std::int16_t, float> && narrower<std::int32_t, double> && narrower<float, double>);
+static_assert(!narrower<std::int16_t, std::uint32_t>);        // has no -1
+static_assert(!narrower<std::int32_t, std::complex<float>>);  // has 24 of 31 bits
+static_assert(!narrower<float, std::int64_t>);
 using allfold::mean;
 using allfold::sum;
 using allfold::widened;

@@ -10,9 +10,9 @@ int main() {
     const std::vector<float> x(4);
     const std::vector<int> sizes{4};
     std::vector<float> y;
-    allfold::partition came = allfold::partition::even(0, 1);
+    allfold::partition layout = allfold::partition::even(0, 1);
 #ifdef ALLFOLD_MUST_COMPILE
-    allfold::all_to_all.start(comm, x, sizes, y, came).wait();
+    allfold::all_to_all.start(comm, x, sizes, y, layout).wait();
 #else
     allfold::all_to_all.start(comm, x, sizes, y).wait();
 #endif

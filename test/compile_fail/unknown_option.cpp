@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: unknown argument: after the data and the operator come options: root{}, window{}, deadline{}, a partition, order::any, order::rank, order::tree, order::global, delegate::never, an algorithm such as ring{}
+// expect: allfold: unknown argument: after the data and the operator come options: root{}, shift{}, destinations{}, window{}, deadline{}, a partition, axis{}, shards{}, an order level such as order::tree, in_sync, out_sync, delegate::never, an algorithm such as ring{}; an output must be a variable or a view
 
 #include <functional>
 #include <string>

@@ -4,6 +4,7 @@
 #include "allfold/detail/requirements.hpp"
 
 #include <concepts>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -54,11 +55,25 @@ struct unrounded {
     }
 };
 
+/// Whether numbers of type Wide, or its parts if it is complex, can hold every value of the integer type T.
+template <class T, class Wide>
+inline constexpr bool holds_integers = [] {
+    if constexpr (integer<Wide>)
+        return !(T(-1) < T(0)) || Wide(-1) < Wide(0);
+    else if constexpr (real_number<Wide>)
+        return !std::numeric_limits<Wide>::is_specialized ||
+               std::numeric_limits<T>::digits <= std::numeric_limits<Wide>::digits;
+    else if constexpr (requires { typename Wide::value_type; })
+        return holds_integers<T, typename Wide::value_type>;
+    else
+        return true;  // a class knows what it holds
+}();
+
 /// Converts to Wide and is narrower, so that no value is lost. An integer Wide would lose the fractions of real
 /// numbers.
 template <class T, class Wide>
-concept narrower =
-    sizeof(T) < sizeof(Wide) && !(real_number<T> && integer<Wide>) && requires(const T& x) { static_cast<Wide>(x); };
+concept narrower = sizeof(T) < sizeof(Wide) && !(real_number<T> && integer<Wide>) &&
+                   (!integer<T> || holds_integers<T, Wide>) && requires(const T& x) { static_cast<Wide>(x); };
 
 }  // namespace detail
 

@@ -115,10 +115,10 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
     template <verb V, class In, class Sizes, class Out, class Comm, class... Options>
     static outcome_of<V> by_sizes(Comm& comm, std::remove_reference_t<In>& in, std::remove_reference_t<Sizes>& sizes,
                                   std::remove_reference_t<Out>& out, partition& layout, const Options&... options) {
-        if constexpr (V == verb::call || require_options_by_sizes<all_to_all_collective, Options...>()) {
+        if constexpr (require_options_by_sizes<V, all_to_all_collective, Options...>()) {
             using call = exchange_by_sizes<V, all_to_all_collective, Comm, In, Sizes, Out, Options...>;
             return issue_in_stages<V, call>(comm, promise.name, in, sizes, out, layout, options...);
-        } else {
+        } else if constexpr (V != verb::call) {
             return {};
         }
     }

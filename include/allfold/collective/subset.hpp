@@ -24,12 +24,12 @@ namespace allfold {
 namespace detail {
 
 template <class Comm>
-constexpr bool require_team_forming() {
+[[nodiscard]] consteval bool require_team_forming() {
     static_assert(
         team_forming_communicator<Comm>,
         "allfold: this communicator cannot form teams: form them from a communicator of threads, MPI processes or a "
         "hierarchy");
-    return true;
+    return team_forming_communicator<Comm>;
 }
 
 }  // namespace detail
@@ -53,13 +53,16 @@ constexpr bool require_team_forming() {
 ///   releases the others with `peer_failed`; over MPI as soon as it waits for anything in allfold.
 template <communicator Comm>
 [[nodiscard]] auto subset(Comm& comm, const rank_list& members) {
-    static_assert(detail::require_team_forming<Comm>());
-    members.check(comm.size());
-    if (comm.waits_to_form()) {
-        barrier(comm);
-        detail::undisturbed_barrier(comm, "subset");
+    if constexpr (detail::require_team_forming<Comm>()) {
+        members.check(comm.size());
+        if (comm.waits_to_form()) {
+            barrier(comm);
+            detail::undisturbed_barrier(comm, "subset");
+        }
+        return comm.form_team(members);
+    } else {
+        return team<Comm>();
     }
-    return comm.form_team(members);
 }
 
 /// The team of a `split` that a rank joins: any non-negative number, or `no_color` for none.
@@ -70,6 +73,30 @@ struct color {
 /// The color of a rank that joins no team.
 inline constexpr color no_color{-1};
 
+namespace detail {
+
+/// The ranks of the team that this rank joins, in its order. All ranks of `comm` call it.
+template <communicator Comm>
+[[nodiscard]] rank_list ranks_of_color(Comm& comm, color mine, int key) {
+    const std::array<int, 2> own{mine.value, key};
+    std::vector<int> all(2 * static_cast<std::size_t>(comm.size()));
+    all_gather(comm, own, all);
+    std::vector<std::pair<int, int>> alike;  // key and rank
+    for (int r = 0; r < comm.size(); ++r) {
+        const auto at = 2 * static_cast<std::size_t>(r);
+        if (const color theirs{all[at]}; theirs.value < 0 && theirs != no_color)
+            throw error(errc::bad_argument, text({"split: rank ", r, " passes negative color ", theirs.value}));
+        if (all[at] == mine.value && mine != no_color) alike.emplace_back(all[at + 1], r);
+    }
+    std::ranges::sort(alike);
+    std::vector<int> members;
+    members.reserve(alike.size());
+    for (const auto& [of, rank] : alike) members.push_back(rank);
+    return members;
+}
+
+}  // namespace detail
+
 /// Makes one team for each color passed by ranks of `comm`, consisting of the ranks that pass it, ordered by key, and
 /// by rank if keys are equal. All ranks of `comm` call it.
 ///
@@ -79,23 +106,13 @@ inline constexpr color no_color{-1};
 /// - Source: MPI-4.1, section 7.4.2, MPI_Comm_split.
 template <communicator Comm>
 [[nodiscard]] auto split(Comm& comm, color mine, int key = 0) {
-    static_assert(detail::require_team_forming<Comm>());
-    const std::array<int, 2> own{mine.value, key};
-    std::vector<int> all(2 * static_cast<std::size_t>(comm.size()));
-    all_gather(comm, own, all);
-    std::vector<std::pair<int, int>> alike;  // key and rank
-    for (int r = 0; r < comm.size(); ++r) {
-        const auto at = 2 * static_cast<std::size_t>(r);
-        if (const color theirs{all[at]}; theirs.value < 0 && theirs != no_color)
-            throw error(errc::bad_argument, detail::text({"split: rank ", r, " passes negative color ", theirs.value}));
-        if (all[at] == mine.value && mine != no_color) alike.emplace_back(all[at + 1], r);
+    if constexpr (detail::require_team_forming<Comm>()) {
+        const rank_list members = detail::ranks_of_color(comm, mine, key);
+        if (comm.waits_to_form()) detail::undisturbed_barrier(comm, "split");
+        return comm.form_team(members);
+    } else {
+        return team<Comm>();
     }
-    std::ranges::sort(alike);
-    std::vector<int> members;
-    members.reserve(alike.size());
-    for (const auto& [of, rank] : alike) members.push_back(rank);
-    if (comm.waits_to_form()) detail::undisturbed_barrier(comm, "split");
-    return comm.form_team(rank_list(std::move(members)));
 }
 
 }  // namespace allfold

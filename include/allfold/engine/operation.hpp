@@ -33,7 +33,11 @@ struct handles;
 /// A collective in flight, as returned by `start`. The data passed to it must stay where it is, and must not be written
 /// (nor, in the case of the result, read) until the operation is done. Any call that waits, on any communicator, makes
 /// progress on all operations of its thread. Destroying an operation waits for it, unless it is destroyed by an
-/// exception: then every other rank throws.
+/// exception: then every other rank throws. A failure that destroying it finds is not reported there: that of a
+/// collective is by the next use of the communicator; that of a message which leaves the communicator as it was
+/// (`truncated`, `mismatch`) is lost, so wait for a receive whose data matters.
+///
+/// The rank's own thread waits: `wait` and `done` are called on the thread that started the operation.
 ///
 /// An operation that is still in flight when its communicator ends is abandoned: every other rank throws, and `done`
 /// and `wait` throw `bad_argument`.
@@ -152,7 +156,7 @@ class operation {
                 work_->abandon_unwinding();  // the caller is unwinding, and destroys its data too
             else
                 wait();
-        } catch (...) {  // the next use of the communicator reports it
+        } catch (...) {  // see above for who reports it
         }
         if (work_->done()) return;
         detail::pending* const left = work_.release();  // nobody can wait inside an operator: it ends later
@@ -316,23 +320,48 @@ class until_any final : public erased_work {
     pending& first_;
 };
 
+/// Calls `wait` on each of several operations, even if that throws, and throws the first exception in the end.
+class waits_for_all {
+  public:
+    template <handle Handle>
+    void operator()(Handle& each) noexcept {
+        try {
+            each.wait();
+        } catch (...) {
+            if (!first_) first_ = std::current_exception();
+        }
+    }
+    void rethrow() const {
+        if (first_) std::rethrow_exception(first_);
+    }
+
+  private:
+    std::exception_ptr first_;
+};
+
 }  // namespace detail
 
-/// Starts all prepared operations of a range, in its order.
+/// Starts all prepared operations of a range, in its order. If one of them cannot be started, those before it have
+/// been.
 template <detail::range_of_handles Operations>
 void start_all(Operations&& operations) {
     for (auto& each : operations) each.start();
 }
-/// Waits for all operations of a range.
+/// Waits for all operations of a range, also if some of them fail, and then throws what the first of those threw: none
+/// is left in flight.
 template <detail::range_of_handles Operations>
 void wait_all(Operations&& operations) {
-    for (auto& each : operations) each.wait();
+    detail::waits_for_all wait;
+    for (auto& each : operations) wait(each);
+    wait.rethrow();
 }
-/// Waits for all of these operations, prepared or not.
+/// The same for these operations, prepared or not.
 template <detail::handle First, detail::handle... More>
 void wait_all(First& first, More&... more) {
-    first.wait();
-    (more.wait(), ...);
+    detail::waits_for_all wait;
+    wait(first);
+    (wait(more), ...);
+    wait.rethrow();
 }
 
 /// Waits until one operation of a range is done, and returns its index, the lowest if several are. Each one is returned
@@ -372,14 +401,14 @@ template <detail::range_of_handles Operations>
     return handles::report_done(operations);
 }
 
-/// Makes progress without waiting; true once all operations of a range are done. Throws if one of them has failed.
-/// Until then, none of them counts as waited for.
+/// Makes progress without waiting; true once all operations of a range are done. Until then, none of them counts as
+/// waited for; then all do, and if some have failed, it throws what the first of those threw.
 template <detail::range_of_handles Operations>
 [[nodiscard]] bool test_all(Operations&& operations) {
     static_cast<void>(detail::handles::progress_all(operations));
     for (auto& each : operations)
         if (detail::pending* const work = detail::handles::active(each); work && !work->done()) return false;
-    for (auto& each : operations) each.wait();
+    wait_all(operations);
     return true;
 }
 

@@ -19,6 +19,7 @@
 #include "allfold/engine/deadline.hpp"
 #include "allfold/engine/detail/type_name.hpp"
 #include "allfold/engine/list_text.hpp"
+#include "allfold/error.hpp"
 #include "allfold/schedule/any_schedule.hpp"
 #include "allfold/schedule/contract.hpp"
 #include "allfold/schedule/step.hpp"
@@ -111,7 +112,11 @@ class displacements {
     template <class Elements>
         requires std::integral<std::remove_cvref_t<decltype(*std::begin(std::declval<const Elements&>()))>>
     explicit displacements(const Elements& elements) {
-        for (const auto first : elements) first_.push_back(static_cast<std::size_t>(first));
+        for (const auto first : elements) {
+            if (!std::in_range<std::size_t>(first))
+                throw error(errc::bad_argument, detail::text({"displacements: ", first, " is below 0"}));
+            first_.push_back(static_cast<std::size_t>(first));
+        }
     }
     [[nodiscard]] const std::vector<std::size_t>& elements() const noexcept { return first_; }
 
@@ -252,7 +257,8 @@ inline constexpr bool all_different = [] {
            at_most_one(std::same_as<Options, displacements>...) &&
            at_most_one(std::same_as<Options, input_displacements>...) &&
            at_most_one(std::same_as<Options, output_displacements>...) && at_most_one(is_order<Options>...) &&
-           at_most_one(algorithm<Options>...);
+           at_most_one((is_sync_mode<Options> && !is_end_mode<Options>)...) && at_most_one(is_end_mode<Options>...) &&
+           at_most_one(schedule_check<Options>...) && at_most_one(algorithm<Options>...);
 }();
 
 /// The decoded options of one call; the algorithm and the order level remain types.

@@ -317,7 +317,7 @@ template <communicator Across, std::invocable<hierarchical_communicator<Across>&
 void run(Across& processes, int threads, Fn&& fn, const thread_tuning& tuning = {}) {
     if (threads > 1) processes.require_threads_allowed();
     thread_world world(threads, tuning);
-    const auto relay = std::make_shared<detail::relay>(processes.rank(), processes.size(), threads);
+    const auto relay = std::make_shared<detail::relay>(processes.rank(), processes.size(), threads, tuning);
     bool leader_failed = false;
     const auto body = [&](thread_communicator& inside) {
         const detail::relay::runner running(*relay, inside.rank());

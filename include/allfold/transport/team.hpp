@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "allfold/error.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/rank_list.hpp"
 
@@ -57,7 +58,11 @@ class team {
     /// The parent's ranks that are in the team, in its order; none on a rank that is in no team.
     [[nodiscard]] const rank_list& members() const noexcept { return members_; }
     /// The rank that `rank` of this team has in another team of the same parent; -1 if it is not in that one.
-    [[nodiscard]] int translate(int rank, const team& other) const noexcept {
+    /// @throws error (bad_rank) if there is no such rank in this team
+    [[nodiscard]] int translate(int rank, const team& other) const {
+        if (rank < 0 || rank >= members_.size())
+            throw error(errc::bad_rank,
+                        detail::text({"translate: rank ", rank, " of a team of ", members_.size(), " ranks"}));
         return other.members_.find(members_[rank]);
     }
     /// Compares with another team of the same parent.

@@ -104,7 +104,8 @@ class trace_recorder {
     std::vector<line> lines_;
 };
 
-/// A communicator that behaves like the one it wraps, and records collectives as spans and messages as instants.
+/// A communicator that sends and receives through the one it wraps, and records collectives as spans and messages as
+/// instants. It forms no teams; since it must see every message, repeated calls on it do not take the short path.
 ///
 ///     trace_recorder recorder(4);
 ///     run(4, [&](auto& comm) {

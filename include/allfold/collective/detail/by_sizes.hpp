@@ -28,12 +28,16 @@ class borrowed {
     std::remove_reference_t<X>* x_;
 };
 
-/// Whether an operation in flight may exchange blocks with these options; if not, a one-line compile error says why.
-template <class Collective, class... Options>
+/// Whether blocks may be exchanged with these options; if not, a one-line compile error says why.
+template <verb V, class Collective, class... Options>
 [[nodiscard]] consteval bool require_options_by_sizes() {
-    constexpr bool known = ((!is_arrangement<Options> && !is_sync_mode<Options> && !std::same_as<Options, partition> &&
-                             !std::same_as<Options, input_blocks> && !std::same_as<Options, output_blocks>) &&
-                            ...);
+    constexpr bool no_lengths = ((!std::same_as<Options, partition> && !std::same_as<Options, input_blocks> &&
+                                  !std::same_as<Options, output_blocks>) &&
+                                 ...);
+    static_assert(no_lengths,
+                  "allfold: by sizes, ranks find out the partition of the output: pass a variable for it after the "
+                  "output, which is not const, and no other partition");
+    constexpr bool known = V == verb::call || ((!is_arrangement<Options> && !is_sync_mode<Options>) && ...);
     static_assert(known,
                   "allfold: start and prepare by sizes take a deadline{} and an algorithm, but no option that says "
                   "where blocks are or when data may move");
@@ -45,7 +49,7 @@ template <class Collective, class... Options>
             return !needs_equal_blocks<typename Collective::template schedule_in<algorithm_type>>;
     }();
     static_assert(takes_any_lengths, "allfold: this algorithm needs blocks of equal length: name another one, or none");
-    return known && takes_any_lengths;
+    return no_lengths && known && takes_any_lengths;
 }
 
 /// One such call.

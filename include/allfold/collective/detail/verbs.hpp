@@ -70,6 +70,18 @@ concept value_for =
 template <class X, class Collective>
 using object_of = std::conditional_t<object_for<X, Collective>, const std::remove_reference_t<X>&, void>;
 
+/// Rejects a single object in place of the blocks of all ranks.
+template <class Collective, class X>
+[[nodiscard]] consteval bool require_all_blocks() {
+    constexpr contract promise = Collective::promise;
+    constexpr bool is_cut = promise.cut == cut_for::ranks || promise.cut == cut_for::pairs;
+    constexpr bool has_blocks = !is_cut || promise.rooted || !std::same_as<element_of<X>, std::remove_cvref_t<X>>;
+    static_assert(has_blocks,
+                  "allfold: in place, this collective works on the blocks of all ranks, but this is a single object: "
+                  "pass a range, or an input and an output");
+    return has_blocks;
+}
+
 /// Whether rank 0 has something to fold, or else an identity to return.
 template <class Collective, class Op, class T>
 [[nodiscard]] consteval bool require_first_value() {
@@ -154,9 +166,10 @@ consteval void explain_arguments() {
         static_assert(fits_no_form, "allfold: this collective needs an operator: pass one, such as sum{}");
     else
         static_assert(fits_no_form,
-                      "allfold: unknown argument: after the data and the operator come options: root{}, window{}, "
-                      "deadline{}, a partition, order::any, order::rank, order::tree, order::global, delegate::never, "
-                      "an algorithm such as ring{}");
+                      "allfold: unknown argument: after the data and the operator come options: root{}, shift{}, "
+                      "destinations{}, window{}, deadline{}, a partition, axis{}, shards{}, an order level such as "
+                      "order::tree, in_sync, out_sync, delegate::never, an algorithm such as ring{}; an output must be "
+                      "a variable or a view");
 }
 
 /// Rejects options that contradict each other or mean nothing to the collective.
@@ -166,10 +179,10 @@ template <class Collective, class... Options>
     constexpr bool once = all_different<Options...>;
     static_assert(once,
                   "allfold: two options of the same kind in one call: pass one algorithm, one window, one order level");
-    constexpr bool has_root = promise.rooted || !has_option<root, Options...>;
+    constexpr bool permutation = promise.cut == cut_for::owner;
+    constexpr bool has_root = (promise.rooted && !permutation) || !has_option<root, Options...>;
     static_assert(has_root, "allfold: this collective has no root{}: reduce, broadcast, gather and scatter have one");
-    constexpr bool permutes =
-        promise.cut == cut_for::owner || !(has_option<shift, Options...> || has_option<destinations, Options...>);
+    constexpr bool permutes = permutation || !(has_option<shift, Options...> || has_option<destinations, Options...>);
     static_assert(permutes, "allfold: shift{} and destinations{} are for permute");
     constexpr bool is_cut =
         promise.cut == cut_for::ranks || promise.cut == cut_for::pairs || !has_option<partition, Options...>;
@@ -203,7 +216,27 @@ class verbs_without_communicator {
         return {};
     }
 
+    template <communicator Comm, class... Rest>
+    void operator()(const Comm&, Rest&&...) const {
+        explain_const<Comm>();
+    }
+    template <communicator Comm, class... Rest>
+    operation start(const Comm&, Rest&&...) const {
+        explain_const<Comm>();
+        return {};
+    }
+    template <communicator Comm, class... Rest>
+    persistent prepare(const Comm&, Rest&&...) const {
+        explain_const<Comm>();
+        return {};
+    }
+
   private:
+    template <class Comm>
+    static consteval void explain_const() {
+        constexpr bool is_variable = sizeof(Comm) == 0;
+        static_assert(is_variable, "allfold: the communicator must not be const: a call on it makes it do something");
+    }
     template <class X>
     static consteval void explain() {
         constexpr bool is_communicator = communicator<X>;
@@ -396,7 +429,8 @@ class folding_verbs : public verbs_without_communicator {
                 return custom_path<std::remove_cvref_t<X>>::template in_place<V, Collective>(comm, x, op, options...);
             else
                 return outcome_of<V>();
-        } else if constexpr (require_options<Collective, Options...>() && require_operator<Op, X>())
+        } else if constexpr (require_options<Collective, Options...>() && require_operator<Op, X>() &&
+                             require_all_blocks<Collective, X>())
             return issue_in_place<V, Collective>(comm, op, std::forward<X>(x), options...);
         else if constexpr (V != verb::call)
             return {};
@@ -511,7 +545,8 @@ class moving_verbs : public verbs_without_communicator {
   private:
     template <verb V, class Comm, class X, class... Options>
     static outcome_of<V> in_place(Comm& comm, X&& x, const Options&... options) {
-        if constexpr (require_options<Collective, Options...>() && require_data<X>())
+        if constexpr (require_options<Collective, Options...>() && require_data<X>() &&
+                      require_all_blocks<Collective, X>())
             return issue_in_place<V, Collective>(comm, no_fold{}, std::forward<X>(x), options...);
         else if constexpr (V != verb::call)
             return {};

@@ -120,8 +120,12 @@ struct mailbox {
 /// What the threads of one process share.
 class relay {
   public:
-    relay(int process, int processes, int threads)
-        : process_(process), threads_(threads), others_running_(threads - 1), finished_(room(processes)) {}
+    relay(int process, int processes, int threads, const thread_tuning& tuning)
+        : process_(process),
+          threads_(threads),
+          tuning_(tuning),
+          others_running_(threads - 1),
+          finished_(room(processes)) {}
 
     [[nodiscard]] int threads() const noexcept { return threads_; }
     [[nodiscard]] int process() const noexcept { return process_; }
@@ -236,7 +240,7 @@ class relay {
     [[nodiscard]] std::shared_ptr<thread_world> world_of_messages() {
         const std::lock_guard lock(mutex_);
         if (!world_of_messages_) {
-            world_of_messages_ = std::make_shared<thread_world>(threads_);
+            world_of_messages_ = std::make_shared<thread_world>(threads_, tuning_);
             for (const int thread : silent_) static_cast<void>(world_of_messages_->communicator(thread));  // departs
         }
         return world_of_messages_;
@@ -312,6 +316,7 @@ class relay {
     }
 
     int process_, threads_;
+    thread_tuning tuning_;
     std::atomic<int> others_running_;
     std::mutex mutex_;
     std::vector<outgoing_message> outgoing_;
