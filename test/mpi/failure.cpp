@@ -258,6 +258,7 @@ TEST_CASE("nothing of a failed communicator is left for the next one, to which M
         int left = 0;
         MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, mine, &left, MPI_STATUS_IGNORE);
         INFO("turn " << turn << ": " << failed.text);
+        CHECK(failed.says("boom"));
         REQUIRE_FALSE(on_any_rank(left != 0));
     }
     MPI_Comm_free(&mine);

@@ -26,12 +26,20 @@ void print_refusal() {
     }
 }
 
-void before() { print_refusal(); }
+void before() {
+    if (allfold::mpi::initialized() || allfold::mpi::finalized())
+        std::puts("begun already");
+    else
+        print_refusal();
+}
 
 void after() {
     MPI_Init(nullptr, nullptr);
     MPI_Finalize();
-    print_refusal();
+    if (allfold::mpi::initialized() && allfold::mpi::finalized())
+        print_refusal();
+    else
+        std::puts("not over");
 }
 
 void funneled() {
@@ -72,7 +80,7 @@ int sum() {
     return allfold::mpi::run([](auto& comm) {
         int one = 1;
         allfold::all_reduce(comm, one, allfold::sum());
-        if (one == comm.size()) std::puts("the sum is right");
+        if (one != comm.size()) throw std::runtime_error("the sum is wrong");
     });
 }
 
