@@ -37,7 +37,8 @@ struct handles;
 /// collective is by the next use of the communicator; that of a message which leaves the communicator as it was
 /// (`truncated`, `mismatch`) is lost, so wait for a receive whose data matters.
 ///
-/// The rank's own thread waits: `wait` and `done` are called on the thread that started the operation.
+/// One thread at a time uses a communicator and its operations; they may move to another thread together, even in
+/// flight.
 ///
 /// An operation that is still in flight when its communicator ends is abandoned: every other rank throws, and `done`
 /// and `wait` throw `bad_argument`.
