@@ -123,6 +123,7 @@ struct exchange_by_sizes {
     }
     void require(int turn, int rank, const std::string& where) const {
         expect_equal(std::span<const element>(out), expected, where + ", by sizes");
+        expect(layout.blocks() == static_cast<int>(sizes.size()), where + ": how many blocks have arrived");
         for (int r = 0; r < layout.blocks(); ++r)
             expect(layout.extent(r) == length_in_turn(turn, r, rank), where + ": what has arrived");
     }

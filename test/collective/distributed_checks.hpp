@@ -98,6 +98,8 @@ void check_started_array(Comm& comm, const array<Algebra>& a, const block_cyclic
     auto again =
         allfold::inclusive_scan.prepare(comm, distributed(x, source), distributed(out, target), a.op, options...);
     auto folded = allfold::all_reduce.prepare(comm, distributed(x, source), total, a.op, options...);
+    std::ranges::fill(out, Algebra::margin());
+    total = Algebra::margin();
     for (int turn = 0; turn < 2; ++turn) {
         x = turn == 0 ? std::vector<element>(mine.size(), Algebra::margin()) : mine;
         comm.rank() % 2 == 0 ? again.start() : folded.start();

@@ -123,10 +123,13 @@ TEST_CASE("order::tree gives the same bits where ranks share no memory") {
 TEST_CASE("reduce gives the bits of all_reduce") {
     on_all_groups<floats>([](auto& comm, const auto& p, const std::string& where) {
         const auto in = p.operand(comm.rank());
-        std::vector<float> everywhere(p.size()), at_root(p.size());
+        std::vector<float> everywhere(p.size());
         allfold::all_reduce(comm, in, everywhere, p.op);
-        allfold::reduce(comm, in, at_root, p.op);
-        if (comm.rank() == 0) expect_equal(at_root, everywhere, where);
+        for (const int root : roots_of(comm.size(), p.size())) {
+            std::vector<float> at_root(p.size());
+            allfold::reduce(comm, in, at_root, p.op, allfold::root{root});
+            if (comm.rank() == root) expect_equal(at_root, everywhere, where + ", root " + std::to_string(root));
+        }
     });
     SUCCEED();
 }

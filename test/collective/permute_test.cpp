@@ -17,6 +17,7 @@
 #include "test/support/groups.hpp"
 #include "test/support/ranks.hpp"
 #include "test/support/remote.hpp"
+#include "test/support/require_codes.hpp"
 
 using namespace test;
 using allfold::destinations;
@@ -184,10 +185,11 @@ bool is_rightful(const std::vector<int>& written, int rank, int size, OptionOf o
     return false;
 }
 
-/// The outcomes of a permute of `count(rank)` elements. If it fails, no rank may write what was not meant for it.
+/// The outcomes of a permute of `count(rank)` elements, which must fail on all ranks. None may write what was not meant
+/// for it.
 template <class Option>
 std::vector<outcome> refused(int size, Option option, rank_lengths count = some_elements) {
-    return outcomes_on_ranks(size, [&](auto& comm) {
+    const auto outcomes = outcomes_on_ranks(size, [&](auto& comm) {
         std::vector<int> in(count(comm.rank()), comm.rank()), out(in.size(), -1);
         try {
             allfold::permute(comm, in, out, option(comm.rank()));
@@ -199,6 +201,8 @@ std::vector<outcome> refused(int size, Option option, rank_lengths count = some_
             throw;
         }
     });
+    require_codes(outcomes);
+    return outcomes;
 }
 
 bool says(const std::vector<outcome>& all, errc code, const std::string& words) {
@@ -272,6 +276,7 @@ TEST_CASE("an operand that is not as long as its receiver expects is refused wit
                 throw;
             }
         });
+        require_codes(outcomes);
         const std::string n = std::to_string(count(0)), more = std::to_string(count(0) + 1);
         CHECK(says(outcomes, errc::mismatch,
                    "permute: rank 2 expects " + n + " elements from rank 1, which sends " + more));

@@ -157,8 +157,9 @@ TEST_CASE("pitfall 6: in place is where the operand lies, given once or twice") 
                 allfold::exclusive_scan(comm, x, x, sum(), how...);
                 check(comm.rank(), name);
             });
+            std::ranges::fill(x, comm.rank() + 1);
             allfold::broadcast(comm, x, x, allfold::root{last});
-            check(1, "broadcast");
+            check(size, "broadcast");
             allfold::reduce(comm, x, x, sum(), allfold::root{last});
             if (comm.rank() == last) check(size, "reduce");
         }

@@ -12,6 +12,7 @@
 #include "test/support/catch.hpp"
 #include "test/support/groups.hpp"
 #include "test/support/ranks.hpp"
+#include "test/support/require_codes.hpp"
 
 using namespace test;
 
@@ -64,6 +65,8 @@ TEST_CASE("scatter gives every rank equally many elements unless told otherwise"
     SUCCEED();
 }
 
+namespace {}  // namespace
+
 TEST_CASE("sizes that do not fit a scatter are refused at the rank that has them, and release all others") {
     const auto blocks = allfold::partition::sizes({2, 3, 4});
     const auto outcomes = outcomes_on_ranks(3, [&](auto& comm) {
@@ -95,6 +98,7 @@ TEST_CASE("sizes that do not fit a scatter are refused at the rank that has them
         }
         allfold::barrier(comm);
     });
+    require_codes(no_third);
     CHECK(no_third[0].code == allfold::errc::bad_partition);
     CHECK(no_third[0].says("10 elements of the input cannot be divided equally among 3 ranks"));
 
@@ -123,6 +127,7 @@ TEST_CASE("ranks that give scatter other partitions or lengths find out, with fi
         std::vector<int> mine(blocks.extent(comm.rank()), -1);
         scatter_and_meet(comm, std::vector<int>(4), mine, blocks);
     });
+    require_codes(partitions);
     CHECK((partitions[0].code == allfold::errc::mismatch || partitions[1].code == allfold::errc::mismatch));
     CHECK((partitions[0].says("blocks of up to 3") || partitions[1].says("blocks of up to 3")));
 
@@ -130,6 +135,7 @@ TEST_CASE("ranks that give scatter other partitions or lengths find out, with fi
         std::vector<int> mine(comm.rank() == 0 ? 2 : 3, -1);
         scatter_and_meet(comm, std::vector<int>(4), mine);
     });
+    require_codes(lengths);
     CHECK(lengths[1].code == allfold::errc::mismatch);
     CHECK((lengths[0].says("has 4") || lengths[1].says("has 4")));
     CHECK((lengths[0].says("has 6") || lengths[1].says("has 6")));

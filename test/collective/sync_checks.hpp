@@ -39,8 +39,9 @@ void check_sync_mode(Comm& comm, allfold::in_sync in, allfold::out_sync out) {
         is(y, all);
         allfold::inclusive_scan.start(comm, x, y, std::plus(), out, in).wait();
         is(y, below + letter(self));
-        allfold::reduce(comm, x, y, std::plus(), in, out, allfold::root{size - 1});
-        if (self == size - 1) is(y, all);
+        std::vector<std::string> at_root(n, "?");
+        allfold::reduce(comm, x, at_root, std::plus(), in, out, allfold::root{size - 1});
+        is(at_root, self == size - 1 ? all : "?");
         allfold::persistent scan = allfold::exclusive_scan.prepare(comm, x, y, std::plus(), in, out);
         for (int turn = 0; turn < 3; ++turn) {
             y.assign(n, "?");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/collective/together.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <random>
 #include <stdexcept>
@@ -67,17 +68,24 @@ TEST_CASE("short messages of collectives together travel as one") {
         std::vector<int> x(10, 1);
         allfold::all_reduce(comm, x, sum(), allfold::recursive_doubling());
     });
-    const auto three = messages_of(8, [](auto& comm) {
-        std::vector<int> x(10, 1), y(500, 1), z(1, 1);
-        const allfold::recursive_doubling doubling;
-        allfold::together(comm, allfold::all_reduce.with(x, sum(), doubling),
-                          allfold::all_reduce.with(y, allfold::max(), doubling),
-                          allfold::all_reduce.with(z, sum(), doubling));
-        expect(x[9] == 8 && y[499] == 1 && z[0] == 8, "wrong result");
-    });
+    const auto three = [] {
+        return messages_of(8, [](auto& comm) {
+            std::vector<int> x(10, 1), y(500, 1), z(1, 1);
+            const allfold::recursive_doubling doubling;
+            allfold::together(comm, allfold::all_reduce.with(x, sum(), doubling),
+                              allfold::all_reduce.with(y, allfold::max(), doubling),
+                              allfold::all_reduce.with(z, sum(), doubling));
+            expect(x[9] == 8 && y[499] == 1 && z[0] == 8, "wrong result");
+        });
+    };
     CHECK(one == 3);
-    CHECK(three >= one);
-    CHECK(three < 3 * one);  // a packet may be late, and then part of what it could have held has been sent already
+    std::size_t fewest = 3 * one;
+    for (int turn = 0; turn < 50 && fewest > one; ++turn) {
+        const std::size_t messages = three();
+        CHECK(messages < 3 * one);  // a packet may be late, and then part of what it could have held has been sent
+        fewest = std::min(fewest, messages);
+    }
+    CHECK(fewest == one);
 }
 
 TEST_CASE("different collectives put together are a mismatch") {

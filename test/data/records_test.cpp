@@ -281,7 +281,10 @@ TEST_CASE("the last division of online softmax can be made by the collective") {
         expect(in == (is_root ? expected : before), "reduce in place");
 
         in = before;
+        std::ranges::fill(out.s, 7);
+        allfold::exclusive_scan(comm, in.view(), fold.view(), online_softmax());
         allfold::exclusive_scan(comm, in.view(), out.view(), op);
+        expect(out == normalised(fold), "exclusive_scan");
         if (r == 0) expect(std::ranges::count(out.s, 0.0) == std::ssize(out.s), "attention to nothing");
     });
     SUCCEED();
