@@ -6,6 +6,7 @@
 #include <numeric>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -134,6 +135,11 @@ struct exclusive_scan {
 
 template <class Collective>
 void require_result(int rank, const operands& x) {
+    if constexpr (std::is_same_v<Collective, all_to_all_by_sizes>) {
+        if (x.out.size() != 4 * size || x.came.blocks() != size) throw std::runtime_error("another size");
+        for (int r = 0; r < size; ++r)
+            if (x.came.extent(r) != 4) throw std::runtime_error("another block");
+    }
     for (std::size_t i = 0; i < x.out.size(); ++i)
         if (x.out[i] != Collective::expected(rank, static_cast<int>(i)))
             throw std::runtime_error("element " + std::to_string(i) + " is " + std::to_string(x.out[i]));

@@ -302,12 +302,14 @@ TEST_CASE("collectives are explored on three ranks, and do what they do elsewher
         vector x{comm.rank() == 1 ? 7 : 0}, total{0};
         allfold::broadcast(comm, x, allfold::root{1});
         allfold::reduce(comm, x, total, sum(), allfold::root{2});
+        expect(total, {comm.rank() == 2 ? 21 : 0});
         return expect(x, {7});
     });
     check("scans", 10, [&](auto& comm) {
         vector x{comm.rank() + 1}, before{0};
         allfold::inclusive_scan(comm, x, sum());
         allfold::exclusive_scan(comm, x, before, sum());
+        expect(before, {std::array{0, 1, 4}[static_cast<std::size_t>(comm.rank())]});
         return expect(x, {std::array{1, 3, 6}[static_cast<std::size_t>(comm.rank())]});
     });
     check("gather, scatter, all_gather, all_to_all", 2000, [&](auto& comm) {

@@ -169,8 +169,10 @@ succeeds "a single CPU: near and far are missing" taskset -c 0 bash -c \
     "'$repository/bench/run.py' --programs '$programs' --no-mpi --ranks 2 --rows barrier --rounds 1"
 prints 'barrier, P = 2, one'
 mkdir bare && ln -s "$programs/threads" bare/threads
-(cd bare && succeeds "a single CPU" taskset -c 0 bash -c \
-    "'$repository/bench/run.py' --programs . --no-mpi --ranks 2 --rows barrier --rounds 1")
+cd bare
+succeeds "a single CPU" taskset -c 0 bash -c \
+    "'$repository/bench/run.py' --programs . --no-mpi --ranks 2 --rows barrier --rounds 1"
+cd ..
 succeeds "MPI is missing" "$repository/bench/run.py" --programs bare --ranks 2 --rows barrier --rounds 1 --csv t.csv
 prints 'row +P +ours/bound \(worst\) +MPI/ours \(worst\)'
 grep -qE '^barrier,ours,2,0,' t.csv || fail "no measurements in --csv"

@@ -65,8 +65,6 @@ TEST_CASE("scatter gives every rank equally many elements unless told otherwise"
     SUCCEED();
 }
 
-namespace {}  // namespace
-
 TEST_CASE("sizes that do not fit a scatter are refused at the rank that has them, and release all others") {
     const auto blocks = allfold::partition::sizes({2, 3, 4});
     const auto outcomes = outcomes_on_ranks(3, [&](auto& comm) {

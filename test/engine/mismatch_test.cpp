@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
+#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,6 +42,18 @@ std::vector<outcome> outcomes_of(int size, Call call) {
         call(comm);
         allfold::barrier(comm);
     });
+}
+
+/// Makes a call that throws, and must leave x as it was.
+template <class T, class Call>
+void leaves_alone(const T& x, Call call) {
+    const T before = x;
+    try {
+        call();
+    } catch (const allfold::error&) {
+        expect(x == before, "the data has been written");
+        throw;
+    }
 }
 
 /// At least one rank must fail with `code` and a text that has all of `parts`. All others must fail with the same code,
@@ -404,8 +417,10 @@ TEST_CASE("input and output that overlap in part are rejected before anything is
         check_everywhere(outcomes_of(3,
                                      [&](auto& comm) {
                                          std::vector<int> x(n + 1);
+                                         std::iota(x.begin(), x.end(), comm.rank());
                                          const std::span all(x);
-                                         allfold::all_reduce(comm, all.first(n), all.last(n), sum());
+                                         leaves_alone(
+                                             x, [&] { allfold::all_reduce(comm, all.first(n), all.last(n), sum()); });
                                      }),
                          errc::overlap, {"all_reduce", "overlap", "4 bytes before"});
 }
@@ -508,14 +523,18 @@ TEST_CASE("input and output rows of different widths are a bad argument") {
 TEST_CASE("start and prepare find the same faults before anything is sent") {
     check_everywhere(outcomes_of(2,
                                  [](auto& comm) {
-                                     int x = 1;
-                                     static_cast<void>(allfold::broadcast.start(comm, x, allfold::root{2}));
+                                     int x = comm.rank() + 1;
+                                     leaves_alone(x, [&] {
+                                         static_cast<void>(allfold::broadcast.start(comm, x, allfold::root{2}));
+                                     });
                                  }),
                      errc::bad_rank, {"broadcast", "root 2"});
     check_everywhere(outcomes_of(2,
                                  [](auto& comm) {
-                                     int x = 1;
-                                     static_cast<void>(allfold::broadcast.prepare(comm, x, allfold::root{2}));
+                                     int x = comm.rank() + 1;
+                                     leaves_alone(x, [&] {
+                                         static_cast<void>(allfold::broadcast.prepare(comm, x, allfold::root{2}));
+                                     });
                                  }),
                      errc::bad_rank, {"broadcast", "root 2"});
 }

@@ -80,7 +80,7 @@ TEST_CASE("operations of a progress thread may be waited for in any order, and w
 
 TEST_CASE("a progress thread runs blocking calls too, one after the other") {
     on_ranks(3, [](auto& comm) {
-        std::string text(1, static_cast<char>('a' + comm.rank()));
+        std::string text(1, static_cast<char>('a' + comm.rank())), word = text;
         {
             progress_thread helper(comm);
             const operation first = helper.start([&](auto& mine) {
@@ -88,9 +88,9 @@ TEST_CASE("a progress thread runs blocking calls too, one after the other") {
                     mine, text, allfold::associative([](const std::string& a, const std::string& b) { return a + b; }));
             });
             const operation second =
-                helper.start([&](auto& mine) { allfold::broadcast(mine, text, allfold::root{2}); });
+                helper.start([&](auto& mine) { allfold::broadcast(mine, word, allfold::root{2}); });
         }
-        expect(text == "abc", text);
+        expect(text == "abc" && word == "c", text + " and " + word);
         allfold::barrier(comm);  // the communicator belongs to the rank again
     });
     SUCCEED();

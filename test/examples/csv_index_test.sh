@@ -61,10 +61,10 @@ END
 fi
 # The three lines of figures are aligned; the median of two is half way between them.
 succeeds 'ratio of 2 turns' long.csv --turns 2 --ranks 2
-awk '/\(.* to .*\)/ { sub(/MB\/s/, "    "); ++lines[match($0, /\(/)]
+awk '/\(.* to .*\)/ { sub(/MB\/s/, "    "); ++found; ++lines[at = match($0, /\(/)]
         n = split($0, words, /[ ()]+/); off = 2 * words[n - 4] - words[n - 3] - words[n - 1]
         wrong += off * off > (/ratio/ ? .0005 : 4.5) }
-    END { for (at in lines) exit wrong || lines[at] != 3 }' out || fail 'figures of two turns'
+    END { exit wrong || found != 3 || lines[at] != 3 }' out || fail 'figures of two turns'
 
 # A text without a file is in memory only.
 TMPDIR=$PWD/nowhere succeeds 'a generated text: ' --make 20K --turns 1

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
+#include <cstddef>
+#include <exception>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/collective/all_reduce.hpp"
+#include "allfold/collective/barrier.hpp"
 #include "allfold/message.hpp"
 #include "allfold/transport/self.hpp"
 #include "test/message/support/every_transport.hpp"
@@ -76,19 +82,85 @@ TEST_CASE("no rank waits for one that has returned or failed") {
 }
 
 TEST_CASE("abort ends a communicator for all its ranks, with a reason") {
-    const auto outcomes = outcomes_on_ranks(3, [](auto& comm) {
+    const auto program = [](auto& comm) {
         int x = 0;
         if (comm.rank() == 1) {  // and goes on
             const outcome own = outcome_of([&] { allfold::abort(comm, "no more paper"); });
             expect_error(own, errc::peer_failed, {"abort", "rank 1", "no more paper"});
         }
         receive(comm, x, from{2 - comm.rank()});
+    };
+    const auto near = outcomes_on_ranks(3, program);
+    const auto far = outcomes_on_ranks(
+        3,
+        [&](auto& base) {
+            remote comm(base);
+            program(comm);
+        },
+        roomy);
+    for (const auto& outcomes : {near, far})
+        for (const outcome& each : outcomes) {
+            CHECK(each.code == errc::peer_failed);
+            CHECK(each.says("rank 1"));
+            CHECK(each.says("no more paper"));
+        }
+}
+
+TEST_CASE("of operations that are done, one that has failed is told first, and the others in the next call") {
+    const auto check = [](auto ask) {
+        on_all_transports(2, [&](auto& comm) {
+            const std::vector<int> x(10, 7);
+            if (comm.rank() == 0) {
+                send(comm, x, to{1}, tag{1});
+                send(comm, x, to{1}, tag{2});
+            } else {
+                std::vector<int> y(10), z(5);
+                std::vector<operation> both;
+                both.push_back(receive.start(comm, y, from{0}, tag{1}));
+                both.push_back(receive.start(comm, z, from{0}, tag{2}));
+                int ended = 0;
+                for (operation& each : both) each.then([&ended](const std::exception_ptr&) { ++ended; });
+                while (ended < 2) static_cast<void>(try_probe(comm, from{0}, tag{3}));  // asks neither
+                expect_error(outcome_of([&] { static_cast<void>(ask(both)); }), errc::truncated, {"tag 2"});
+                expect(ask(both) == std::vector<std::size_t>{0}, "the other one");
+                expect(y == x && ask(both).empty(), "and nothing else");
+            }
+            allfold::barrier(comm);
+        });
+    };
+    check([](auto& all) { return allfold::wait_some(all); });
+    check([](auto& all) { return allfold::test_some(all); });
+    SUCCEED();
+}
+
+TEST_CASE("waiting for all operations ends with all of them, although the first one fails") {
+    const auto check = [](auto wait) {
+        on_all_transports(2, [&](auto& comm) {
+            const std::vector<int> x(50000, 7);
+            int failed = 0;
+            if (comm.rank() == 0) {
+                send(comm, x, to{1}, tag{1});
+                receive(comm, failed, from{1});
+                send(comm, x, to{1}, tag{2});
+            } else {
+                std::vector<int> y(5), z(x.size());
+                std::vector<operation> both;
+                both.push_back(receive.start(comm, y, from{0}, tag{1}));
+                both.push_back(receive.start(comm, z, from{0}, tag{2}));
+                both[0].then([&](const std::exception_ptr& why) { send(comm, why ? 1 : 0, to{0}); });
+                expect_error(outcome_of([&] { wait(both); }), errc::truncated, {"tag 1"});
+                expect(z == x && allfold::wait_any(both) == 2, "one is left in flight");
+            }
+            allfold::all_reduce(comm, failed, allfold::sum());
+            expect(failed == 1, "the communicator goes on");
+        });
+    };
+    check([](auto& all) { allfold::wait_all(all); });
+    check([](auto& all) { allfold::wait_all(all[0], all[1]); });
+    check([](auto& all) {
+        while (!allfold::test_all(all)) std::this_thread::yield();
     });
-    for (const outcome& each : outcomes) {
-        CHECK(each.code == errc::peer_failed);
-        CHECK(each.says("rank 1"));
-        CHECK(each.says("no more paper"));
-    }
+    SUCCEED();
 }
 
 TEST_CASE("a message in flight that is started again, or whose communicator ends, says whom it waits for") {

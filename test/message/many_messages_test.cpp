@@ -20,16 +20,19 @@ TEST_CASE("thousands of unexpected messages block no rank, and take little memor
     on_all_transports(3, [](auto& comm) {
         constexpr int many = 4000;
         if (comm.rank() == 0) {
-            std::vector<int> x(16);
+            std::vector<std::array<int, 16>> x(many);
             std::vector<operation> sent;
-            for (int i = 0; i < many; ++i) sent.push_back(send.start(comm, x, to{1}, tag{1}));
+            for (int i = 0; auto& each : x) {
+                each.fill(++i);
+                sent.push_back(send.start(comm, each, to{1}, tag{1}));
+            }
             int last = 42;
             sent.push_back(send.start(comm, last, to{1}, tag{2}));
             allfold::barrier(comm);
             wait_all(sent);
         } else if (comm.rank() == 1) {
             int last = 0;
-            std::array<int, 16> y{};
+            std::array<int, 16> y{}, expected{};
             allfold::barrier(comm);  // all messages have been started, and no receive is posted
             receive(comm, last, from{0}, tag{2});
             expect(last == 42, "the last one first");
@@ -38,7 +41,11 @@ TEST_CASE("thousands of unexpected messages block no rank, and take little memor
             const auto& office = allfold::detail::office_of(comm);
             office.for_each_held([&](const auto& held) { copied += held.data.empty() ? 0 : 64 + held.data.size(); });
             expect(copied <= std::size_t{64} * allfold::detail::credit::max_held, "held too much");
-            for (int i = 0; i < many; ++i) receive(comm, y, from{any}, tag{1});
+            for (int i = 1; i <= many; ++i) {
+                receive(comm, y, from{any}, tag{1});
+                expected.fill(i);
+                expect(y == expected, "each in its turn");
+            }
         } else {
             allfold::barrier(comm);
         }

@@ -164,6 +164,8 @@ TEST_CASE("arguments are checked before anything is sent") {
                      {"null pointer with a non-zero length"});
         expect_error(outcome_of([&] { send(comm, x, to{1 - comm.rank()}, mode::buffered); }), errc::bad_argument,
                      {"mode::buffered", "4 bytes", "0 of the 0 attached bytes"});
+        allfold::barrier(comm);
+        expect(!try_probe(comm, from{any}, tag{any}), "something has been sent");
         // `none` is a peer like any other.
         send(comm, x, to{none});
         expect(receive(comm, x, from{none}) == status{}, "from nobody");

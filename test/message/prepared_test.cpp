@@ -137,6 +137,42 @@ TEST_CASE("prepared in every mode, and tested for until they are done") {
     SUCCEED();
 }
 
+TEST_CASE("a prepared send throws where it finds no receive or no room, and starts again once there is") {
+    on_all_transports(2, [](auto& comm) {
+        std::vector<int> x(100000, 5), y(x.size()), z(x.size());
+        const std::size_t bytes = x.size() * sizeof(int);
+        if (comm.rank() == 0) {
+            persistent ready = send.prepare(comm, x, to{1}, tag{1}, mode::ready);
+            expect_error(outcome_of([&] { ready(); }), errc::bad_argument,
+                         {"rank 0", "tag 1", "mode::ready", "rank 1 had not posted a receive"});
+            attach_buffer(comm, bytes);
+            persistent kept = send.prepare(comm, x, to{1}, tag{2}, mode::buffered);
+            kept();
+            expect_error(outcome_of([&] { kept(); }), errc::bad_argument,
+                         {"rank 0", "rank 1", "mode::buffered", "only 0 of the 400000 attached bytes are free"});
+            send(comm, 1, to{1}, tag{3});
+            allfold::barrier(comm);  // the receives have been posted
+            ready();
+            expect(detach_buffer(comm) == bytes, "detached");
+            attach_buffer(comm, bytes);
+            x.assign(x.size(), 6);
+            kept();
+            detach_buffer(comm);
+        } else {
+            int word = 0;
+            receive(comm, word, from{0}, tag{3});  // a rank in a collective need not look at messages
+            operation first = receive.start(comm, x, from{0}, tag{1});
+            operation second = receive.start(comm, y, from{0}, tag{2});
+            operation third = receive.start(comm, z, from{0}, tag{2});
+            allfold::barrier(comm);
+            wait_all(first, second, third);
+            expect(x == std::vector<int>(x.size(), 5) && y == x, "data");
+            expect(z == std::vector<int>(z.size(), 6), "the second start");
+        }
+    });
+    SUCCEED();
+}
+
 TEST_CASE("a buffered send ends at once, up to what is attached") {
     on_all_transports(2, [](auto& comm) {
         std::vector<int> x(100000, 3), y(100000);

@@ -164,6 +164,7 @@ TEST_CASE("different numbers of threads are a mismatch") {
         INFO(each.text);
         CHECK((each.code == errc::mismatch || each.code == errc::peer_failed));
     }
+    CHECK(std::ranges::any_of(outcomes, [](const outcome& each) { return each.code == errc::mismatch; }));
 }
 
 static_assert(allfold::team_forming_communicator<allfold::hierarchical_communicator<allfold::thread_communicator>>);

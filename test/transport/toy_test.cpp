@@ -16,15 +16,20 @@
 
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/error.hpp"
+#include "allfold/message.hpp"
 #include "allfold/schedule/ring.hpp"
 #include "test/collective/all_gather_checks.hpp"
 #include "test/collective/all_reduce_checks.hpp"
+#include "test/collective/all_to_all_checks.hpp"
 #include "test/collective/barrier_checks.hpp"
 #include "test/collective/broadcast_checks.hpp"
 #include "test/collective/exclusive_scan_checks.hpp"
+#include "test/collective/gather_checks.hpp"
 #include "test/collective/inclusive_scan_checks.hpp"
+#include "test/collective/permute_checks.hpp"
 #include "test/collective/reduce_checks.hpp"
 #include "test/collective/reduce_scatter_checks.hpp"
+#include "test/collective/scatter_checks.hpp"
 #include "test/support/algebras.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/problems.hpp"
@@ -136,6 +141,10 @@ TEMPLATE_TEST_CASE("a toy transport runs every collective", "", words, floats) {
         for (const int root : roots_of(comm.size(), p.size())) {
             check_broadcast(comm, p, root, where);
             check_reduce(comm, p, root, where);
+            for (const auto& blocks : partitions_of(p.size(), comm.size())) {
+                check_gather(comm, p, root, blocks, where, blocks);
+                check_scatter(comm, p, root, blocks, where, blocks);
+            }
         }
         for (const auto& blocks : partitions_of(p.size(), comm.size())) {
             check_reduce_scatter(comm, p, blocks, where, blocks);
@@ -143,6 +152,36 @@ TEMPLATE_TEST_CASE("a toy transport runs every collective", "", words, floats) {
         }
         check_barrier_orders(comm, comm.size() - 1, where);
     });
+}
+
+TEMPLATE_TEST_CASE("a toy transport moves blocks between all ranks", "", words, floats) {
+    for (const int size : sizes)
+        for (const auto& each : outcomes_on_toys(size, [](toy& comm) {
+                 check_all_to_all<TestType>(comm, some_between, "toy");
+                 check_all_to_all_in_place<TestType>(comm, some_between, "toy");
+                 check_uneven_all_to_all<TestType>(comm, "toy");
+                 check_all_to_all_by_sizes<TestType>(comm, "toy");
+                 check_permutations<TestType>(comm, "toy");
+                 check_uneven_permutations<TestType>(comm, "toy");
+             }))
+            CHECK(each.text == "");
+}
+
+TEST_CASE("a toy transport carries messages") {
+    for (const int size : sizes)
+        for (const auto& each : outcomes_on_toys(size, [&](toy& comm) {
+                 const int right = (comm.rank() + 1) % size, left = (comm.rank() + size - 1) % size;
+                 for (const std::size_t n : {std::size_t{0}, std::size_t{3}, std::size_t{50000}})
+                     for (const auto how : {allfold::mode::standard, allfold::mode::synchronous}) {
+                         const std::vector<int> x(n, comm.rank()), expected(n, left);
+                         std::vector<int> y(n, -1);
+                         auto sent = allfold::send.start(comm, x, allfold::to{right}, allfold::tag{5}, how);
+                         const auto found = allfold::receive(comm, y, allfold::from{allfold::any}, allfold::tag{5});
+                         sent.wait();
+                         expect(found == allfold::status{left, 5, n, false} && y == expected, "another message");
+                     }
+             }))
+            CHECK(each.text == "");
 }
 
 TEST_CASE("a rank of a toy transport that throws releases the others, with its name and reason") {

@@ -195,7 +195,11 @@ template <class Collective, class... Options>
     return once && has_root && permutes && is_cut && is_cut_twice;
 }
 
-/// The verbs of calls that do not begin with a communicator: a one-line error says what to pass.
+template <class Comm>
+concept constant_communicator =
+    std::is_const_v<std::remove_reference_t<Comm>> && communicator<std::remove_cvref_t<Comm>>;
+
+/// The verbs of calls that do not begin with a communicator that may be used: a one-line error says what to pass.
 class verbs_without_communicator {
   public:
     template <class X, class... Rest>
@@ -216,24 +220,27 @@ class verbs_without_communicator {
         return {};
     }
 
-    template <communicator Comm, class... Rest>
-    void operator()(const Comm&, Rest&&...) const {
-        explain_const<Comm>();
+    template <class Comm, class... Rest>
+        requires constant_communicator<Comm>
+    void operator()(Comm&&, Rest&&...) const {
+        explain_constant<Comm>();
     }
-    template <communicator Comm, class... Rest>
-    operation start(const Comm&, Rest&&...) const {
-        explain_const<Comm>();
+    template <class Comm, class... Rest>
+        requires constant_communicator<Comm>
+    operation start(Comm&&, Rest&&...) const {
+        explain_constant<Comm>();
         return {};
     }
-    template <communicator Comm, class... Rest>
-    persistent prepare(const Comm&, Rest&&...) const {
-        explain_const<Comm>();
+    template <class Comm, class... Rest>
+        requires constant_communicator<Comm>
+    persistent prepare(Comm&&, Rest&&...) const {
+        explain_constant<Comm>();
         return {};
     }
 
   private:
     template <class Comm>
-    static consteval void explain_const() {
+    static consteval void explain_constant() {
         constexpr bool is_variable = sizeof(Comm) == 0;
         static_assert(is_variable, "allfold: the communicator must not be const: a call on it makes it do something");
     }

@@ -41,7 +41,6 @@ class message_task final : public task<Comm>, private open_message {
         this->what_ = asked_.what;
         if (asked_.limit()) this->limit_ = asked_.limit();
         comm.background().attach(*this, &comm);
-        require_buffer();
     }
     /// Takes over from a note, which has already been started.
     message_task(Comm& comm, receive_note& note)
@@ -61,6 +60,27 @@ class message_task final : public task<Comm>, private open_message {
 
     /// It will be waited for as soon as it has started: nobody will test whether it is done.
     void set_waited_for() noexcept { is_waited_for_ = true; }
+    /// Throws, before anything is sent, if there is no room for a buffered message.
+    void require_buffer() {
+        if (!out() || out()->how != mode::buffered || out()->receiver == null_rank) return;
+        const std::size_t bytes = out()->data.bytes();
+        send_buffer& buffer = office_.buffer;
+        if constexpr (hooks::delays_messages) {
+            buffer.forget_sent();
+            if (!buffer.is_empty()) note_question_of_the_past();  // whether those sends are done by now
+        }
+        if (buffer.has_room(bytes)) return;
+        if constexpr (!hooks::delays_messages) {  // makes progress: a caller that finds no room may retry
+            buffer.forget_sent();
+            if (buffer.has_room(bytes)) return;
+            if (!buffer.is_empty()) this->progress_all();
+            buffer.forget_sent();
+            if (buffer.has_room(bytes)) return;
+        }
+        throw error(errc::bad_argument, text({"send: rank ", office_.rank(), " sends ", bytes, " bytes to rank ",
+                                              out()->receiver, " in mode::buffered, but only ", buffer.free_bytes(),
+                                              " of the ", buffer.bytes(), " attached bytes are free"}));
+    }
     [[nodiscard]] receiving& received() noexcept { return *in(); }
     [[nodiscard]] status found() const noexcept { return in() ? in()->found : status{}; }
     [[nodiscard]] std::unique_ptr<held_message> take_held() noexcept { return std::move(in()->held); }
@@ -179,27 +199,6 @@ class message_task final : public task<Comm>, private open_message {
   private:
     using typename task<Comm>::hooks;
 
-    /// Throws, before anything is sent, if there is no room for a buffered message.
-    void require_buffer() {
-        if (!out() || out()->how != mode::buffered || out()->receiver == null_rank) return;
-        const std::size_t bytes = out()->data.bytes();
-        send_buffer& buffer = office_.buffer;
-        if constexpr (hooks::delays_messages) {
-            buffer.forget_sent();
-            if (!buffer.is_empty()) note_question_of_the_past();  // whether those sends are done by now
-        }
-        if (buffer.has_room(bytes)) return;
-        if constexpr (!hooks::delays_messages) {  // makes progress: a caller that finds no room may retry
-            buffer.forget_sent();
-            if (buffer.has_room(bytes)) return;
-            if (!buffer.is_empty()) this->progress_all();
-            buffer.forget_sent();
-            if (buffer.has_room(bytes)) return;
-        }
-        throw error(errc::bad_argument, text({"send: rank ", office_.rank(), " sends ", bytes, " bytes to rank ",
-                                              out()->receiver, " in mode::buffered, but only ", buffer.free_bytes(),
-                                              " of the ", buffer.bytes(), " attached bytes are free"}));
-    }
     [[nodiscard]] bool is_open() const noexcept { return in() && in()->is_posted && in()->source == any_rank; }
     // Null if it sends, or receives, nothing.
     [[nodiscard]] sending* out() noexcept { return asked_.sent(); }
@@ -395,11 +394,13 @@ status run_message(message_task<Comm, Request>& run) {
 template <communicator Comm, class Make>
 status run_message(Comm& comm, const Make& make) {
     message_task<carrier<Comm>, decltype(make())> run(carrier_of(comm), make);
+    run.require_buffer();
     return run_message(run);
 }
 template <communicator Comm, class Make>
 [[nodiscard]] operation start_message(Comm& comm, const Make& make) {
     auto made = std::make_unique<message_task<carrier<Comm>, decltype(make())>>(carrier_of(comm), make);
+    made->require_buffer();
     made->start();
     return operation(std::move(made));
 }
