@@ -321,24 +321,20 @@ class until_any final : public erased_work {
     pending& first_;
 };
 
-/// Calls `wait` on each of several operations, even if that throws, and throws the first exception in the end.
-class waits_for_all {
-  public:
-    template <handle Handle>
-    void operator()(Handle& each) noexcept {
+/// Has `visit(wait)` call wait(operation) for several operations, each of which is waited for even if others fail, and
+/// throws the first exception in the end.
+template <class Visit>
+void wait_for_each(Visit visit) {
+    std::exception_ptr failure;
+    visit([&failure](auto& each) {
         try {
             each.wait();
         } catch (...) {
-            if (!first_) first_ = std::current_exception();
+            if (!failure) failure = std::current_exception();
         }
-    }
-    void rethrow() const {
-        if (first_) std::rethrow_exception(first_);
-    }
-
-  private:
-    std::exception_ptr first_;
-};
+    });
+    if (failure) std::rethrow_exception(failure);
+}
 
 }  // namespace detail
 
@@ -352,17 +348,17 @@ void start_all(Operations&& operations) {
 /// is left in flight.
 template <detail::range_of_handles Operations>
 void wait_all(Operations&& operations) {
-    detail::waits_for_all wait;
-    for (auto& each : operations) wait(each);
-    wait.rethrow();
+    detail::wait_for_each([&](auto wait) {
+        for (auto& each : operations) wait(each);
+    });
 }
 /// The same for these operations, prepared or not.
 template <detail::handle First, detail::handle... More>
 void wait_all(First& first, More&... more) {
-    detail::waits_for_all wait;
-    wait(first);
-    (wait(more), ...);
-    wait.rethrow();
+    detail::wait_for_each([&](auto wait) {
+        wait(first);
+        (wait(more), ...);
+    });
 }
 
 /// Waits until one operation of a range is done, and returns its index, the lowest if several are. Each one is returned
