@@ -136,6 +136,7 @@ IN_PAIRS = ("ping_pong", "message_rate")  # of ranks
 WITHOUT_MPI = ("persistent",)  # needs MPI 4
 PLACEMENTS = ("smt", "near", "far", "one")
 MOST_RANKS = 16
+UNBOUND = ["--bind-to", "none"]  # Open MPI and MPICH: programs bind themselves to CPUs
 AUTOGROUP = pathlib.Path("/proc/self/autogroup")
 
 
@@ -312,7 +313,7 @@ def processors():
     return len(os.sched_getaffinity(0))
 
 
-Library = collections.namedtuple("Library", "name launcher program yields unbound")
+Library = collections.namedtuple("Library", "name launcher program yields")
 # One that is measured in turn with others: `has(row, ranks)`, `run(ranks, cells)`.
 Contestant = collections.namedtuple("Contestant", "name has run")
 
@@ -332,35 +333,24 @@ class Programs:
         if not launcher or not program.exists():
             return None
         try:
-            name = self.output([launcher, "-n", "1", program]).splitlines()[0].split(",")[0]
+            name = self.output([launcher, "-n", "1", *UNBOUND, program]).splitlines()[0].split(",")[0]
         except (subprocess.CalledProcessError, IndexError):
             return None
         return Library(name.replace(" Version:", "").replace("\t", " "), launcher, program,
-                       yields=name.startswith("Open MPI"), unbound=self.unbound(launcher, program))
+                       yields=name.startswith("Open MPI"))
 
-    def unbound(self, launcher, program):
-        """What keeps a launcher from binding processes to CPUs, which programs do themselves."""
-        for flags in (["--bind-to", "none"], ["-bind-to", "none"]):  # Open MPI, MPICH
-            try:
-                self.output([launcher, "-n", "1", *flags, program], stderr=subprocess.DEVNULL)
-                return flags
-            except subprocess.CalledProcessError:
-                pass
-        return []
-
-    def output(self, command, **more):
+    def output(self, command):
         environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment,
-                              preexec_fn=self.prepare, **more).stdout
+                              preexec_fn=self.prepare).stdout
 
     def run_ours(self, ranks, cells):
         return self.output([self.threads, str(ranks), *cells])
 
     def run_mpi(self, library, ranks, cells, *, alone):
-        command = [library.launcher, "-n", str(ranks), *library.unbound]
-        if library.yields:
-            if ranks > processors():
-                command += ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
+        command = [library.launcher, "-n", str(ranks), *UNBOUND]
+        if library.yields and ranks > processors():
+            command += ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
         return self.output([*command, library.program, *(["--peer"] if alone else []), str(ranks), *cells])
 
     def ours(self):

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "allfold/collective/sync.hpp"
 #include "allfold/schedule/bruck.hpp"
 #include "test/collective/all_to_all_checks.hpp"
 #include "test/support/algebras.hpp"
@@ -173,4 +174,15 @@ TEST_CASE("all_to_all refuses blocks of two kinds in one memory") {
             CHECK((each.code == allfold::errc::overlap || each.code == allfold::errc::peer_failed));
         CHECK((outcomes[0].says("cut into different blocks") && outcomes[1].says("cut into different blocks")));
     }
+}
+
+TEST_CASE("an all_to_all by sizes that is waited for takes the modes of its begin and its end") {
+    on_ranks(3, [](auto& comm) {
+        const int r = comm.rank();
+        const std::vector<int> in(static_cast<std::size_t>(3 * (r + 1)), r), sizes(3, r + 1);
+        std::vector<int> out;
+        const auto layout = allfold::all_to_all(comm, in, sizes, out, allfold::in_sync::all, allfold::out_sync::all);
+        expect(layout == allfold::partition::sizes({1, 2, 3}) && out == std::vector{0, 1, 1, 2, 2, 2}, "by sizes");
+    });
+    SUCCEED();
 }

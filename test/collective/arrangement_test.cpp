@@ -219,6 +219,8 @@ TEST_CASE("wrong lists, axes and shards are rejected by every rank that can dete
     require_error(errc::bad_partition, "blocks 1 and 0 overlap at element 4", [cut](auto& comm, auto& x, auto& y) {
         allfold::all_gather(comm, y, x, allfold::displacements{4, 2}, cut(3, 3));
     });
+    const outcome negative = outcome_of([] { static_cast<void>(allfold::displacements(std::vector{0, -1})); });
+    CHECK((negative.code == errc::bad_argument && negative.says("displacements: -1 is below 0")));
     require_error(errc::bad_partition, "a partition of 2 blocks and 3 displacements for 2 ranks",
                   [cut](auto& comm, auto& x, auto& y) {
                       allfold::all_gather(comm, y, x, allfold::displacements{0, 3, 6}, cut(3, 3));

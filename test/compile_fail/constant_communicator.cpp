@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: the communicator must not be const: a call on it makes it do something
+// expect: allfold: the communicator must not be const: every call changes its state
 
 #include <vector>
 

@@ -30,6 +30,20 @@ using allfold::subset;
 using allfold::sum;
 using communicator = allfold::thread_communicator;
 
+TEST_CASE("ranks of a team are translated into those of another one, and others are rejected") {
+    on_ranks(4, [](auto& comm) {
+        const auto even = allfold::subset(comm, allfold::rank_list({0, 2})), all = allfold::subset(comm, {3, 2, 1, 0});
+        if (!even) return;
+        expect(even.translate(1, all) == 1 && all.translate(0, even) == -1, "translate");
+        for (const int none : {-1, 2}) {
+            const outcome rejected = outcome_of([&] { static_cast<void>(even.translate(none, all)); });
+            expect(rejected.code == allfold::errc::bad_rank, "bad rank");
+            expect(rejected.says("translate: rank " + std::to_string(none) + " of a team of 2 ranks"), rejected.text);
+        }
+    });
+    SUCCEED();
+}
+
 TEST_CASE("a list of ranks finds its ranks, listed or strided") {
     const rank_list listed{4, 0, 2}, strided = rank_list::strided(4, 3, -2), alike{4, 2, 0}, none;
     CHECK((listed.size() == 3 && listed[0] == 4 && listed.find(2) == 2 && listed.find(3) == -1));

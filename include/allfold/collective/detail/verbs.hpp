@@ -242,7 +242,7 @@ class verbs_without_communicator {
     template <class Comm>
     static consteval void explain_constant() {
         constexpr bool is_variable = sizeof(Comm) == 0;
-        static_assert(is_variable, "allfold: the communicator must not be const: a call on it makes it do something");
+        static_assert(is_variable, "allfold: the communicator must not be const: every call changes its state");
     }
     template <class X>
     static consteval void explain() {
