@@ -9,6 +9,7 @@
 
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/collective.hpp"
+#include "allfold/schedule/direct.hpp"
 #include "allfold/schedule/ring.hpp"
 #include "allfold/schedule/schedule_of.hpp"
 #include "test/support/catch.hpp"
@@ -54,6 +55,19 @@ struct one_neighbour {
 
       private:
         int distance_;
+    };
+};
+
+/// `direct` that counts as well.
+struct counted_direct {
+    static constexpr const char* name = "counted direct";
+
+    struct permute : allfold::direct::permute {
+        using allfold::direct::permute::permute;
+        [[nodiscard]] allfold::step operator[](int round) const {
+            if (rank() != own_rank) ++steps_of_others;
+            return allfold::direct::permute::operator[](round);
+        }
     };
 };
 
@@ -114,6 +128,24 @@ TEST_CASE("a schedule that is proved runs, its proof is remembered, and its para
         allfold::all_reduce(comm, x, sum(), one_neighbour{2}, proved_first());  // every rank is its own neighbour
     });
     for (const auto& each : outcomes) CHECK(each.code == errc::bad_argument);
+}
+
+TEST_CASE("the proof of a permutation is remembered wherever its list is, and no other's") {
+    const auto run_once = [](const std::vector<int>& list) {
+        steps_of_others = 0;
+        on_ranks(3, [&](auto& comm) {
+            own_rank = comm.rank();
+            int x = comm.rank(), y = -1;
+            allfold::permute(comm, x, y, allfold::destinations(list), counted_direct(), proved_first());
+            expect(list[static_cast<std::size_t>(y)] == comm.rank(), "wrong operand");
+        });
+        return steps_of_others.load();
+    };
+    const std::vector<int> list{1, 2, 0}, elsewhere = list, other{2, 0, 1};
+    const int with_proof = run_once(list), without = run_once(elsewhere);
+    CHECK(without < with_proof);
+    CHECK(run_once(list) == without);
+    CHECK(run_once(other) == with_proof);
 }
 
 TEST_CASE("what the library chooses is proved, with a root, without data and for a lone rank") {

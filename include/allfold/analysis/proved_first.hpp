@@ -3,9 +3,11 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -34,14 +36,27 @@ class known_proofs {
     }
 
   private:
-    using key = std::tuple<const contract*, const void*, std::vector<std::byte>, std::vector<int>>;
+    /// The contract, the type of the schedule, its P, root, group and destinations, and whatever else it consists of.
+    using key = std::tuple<const contract*, const void*, int, int, int, std::vector<int>, std::vector<std::byte>>;
     static constexpr std::size_t most = 4096;
 
+    [[nodiscard]] static key key_of(const contract& promise, const any_schedule& s) {
+        const setting& where = s.where();
+        const int* const list = where.destinations;
+        return {&promise,          s.type(),    where.size,
+                where.root,        where.group, {list, list + (list ? where.size : 0)},
+                without_setting(s)};
+    }
+    /// The setting is compared by its members: it has the address of a list, which may be elsewhere in the next call.
+    [[nodiscard]] static std::vector<std::byte> without_setting(const any_schedule& s) {
+        const auto value = s.value(), setting = std::as_bytes(std::span(&s.where(), 1));
+        std::vector<std::byte> rest(value.begin(), value.end());
+        std::fill_n(rest.begin() + (setting.data() - value.data()), setting.size(), std::byte{});
+        return rest;
+    }
+
     [[nodiscard]] proof find(const contract& promise, const any_schedule& s) {
-        const any_schedule first = s.at(0);
-        const auto value = first.value();
-        const int* const list = first.where().destinations;
-        key wanted{&promise, first.type(), {value.begin(), value.end()}, {list, list + (list ? first.size() : 0)}};
+        key wanted = key_of(promise, s);
         const std::lock_guard lock(mutex_);
         if (const auto found = proofs_.find(wanted); found != proofs_.end()) return found->second;
         const proof made = prove(s.size(), [&](int rank) { return s.at(rank); }, claim_of_value(promise, s));
@@ -61,7 +76,7 @@ class known_proofs {
     }
 
     std::mutex mutex_;
-    std::map<key, proof> proofs_;  // a schedule's value includes its size, root, group, and the address of a list
+    std::map<key, proof> proofs_;
 };
 
 }  // namespace detail

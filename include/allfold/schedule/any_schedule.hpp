@@ -66,7 +66,8 @@ class any_schedule {
     }
     [[nodiscard]] bool equal_blocks() const noexcept { return functions_->equal_blocks; }
 
-    /// Its identity among schedules: the type, and the bytes of the value.
+    /// Its identity among schedules: the type, and the bytes of the value. (They do not include padding at the end,
+    /// which may differ between equal values.)
     [[nodiscard]] const void* type() const noexcept { return functions_; }
     [[nodiscard]] std::span<const std::byte> value() const noexcept { return {memory_, functions_->bytes}; }
 
@@ -99,6 +100,21 @@ class any_schedule {
     [[nodiscard]] static const S& as(const void* memory) noexcept {
         return *static_cast<const S*>(memory);
     }
+    /// A derived class has its own members in the padding at the end of its base.
+    template <class S, std::size_t More>
+    struct extended : S {
+        std::byte more[More];
+    };
+    template <class S, std::size_t Found = 0>
+    [[nodiscard]] static consteval std::size_t padding_at_end() noexcept {
+        if constexpr (std::is_final_v<S>)
+            return 0;
+        else if constexpr (sizeof(extended<S, Found + 1>) > sizeof(S))
+            return Found;
+        else
+            return padding_at_end<S, Found + 1>();
+    }
+
     template <class S>
     [[nodiscard]] static consteval functions make_functions() noexcept {
         functions all{[](const void* m) -> const setting& { return as<S>(m).where(); },
@@ -107,7 +123,7 @@ class any_schedule {
                       [](const void* m, int round) -> step { return as<S>(m)[round]; },
                       [](void* m, int rank) { static_cast<S*>(m)->move_to(rank); },
                       needs_equal_blocks<S>,
-                      sizeof(S)};
+                      sizeof(S) - padding_at_end<S>()};
         if constexpr (requires(const S& s) { s.also(0); })
             all.also = [](const void* m, int round) -> step { return as<S>(m).also(round); };
         if constexpr (requires(const S& s) { s.sent_to(0, 0); })
