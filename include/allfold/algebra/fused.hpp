@@ -156,7 +156,7 @@ class fused {
         requires(detail::is_tuple<T> && detail::fusion_on<typename detail::parts_of<T>::types, Ops...>::lifts)
     [[nodiscard]] constexpr auto lift(const T& value) const {
         return with_parts([&]<std::size_t... I>(const auto&... op) {
-            return detail::gather_parts<T>(detail::lift_part(op, std::get<I>(value))...);
+            return detail::gather_parts<T>(detail::lifted(op, std::get<I>(value))...);
         });
     }
     template <class... Ts>
@@ -165,7 +165,7 @@ class fused {
     constexpr void lift(row<const Ts...> value, row<Ts...> state) const {
         for_each_part([&]<std::size_t I>(const auto& op) {
             std::ranges::transform(std::get<I>(value), std::get<I>(state).begin(),
-                                   [&op](const auto& x) { return detail::lift_part(op, x); });
+                                   [&op](const auto& x) { return detail::lifted(op, x); });
         });
     }
 
@@ -173,7 +173,7 @@ class fused {
         requires(detail::is_tuple<T> && detail::fusion_on<typename detail::parts_of<T>::types, Ops...>::lowers)
     [[nodiscard]] constexpr auto lower(const T& state, int contributions) const {
         return with_parts([&]<std::size_t... I>(const auto&... op) {
-            return detail::gather_parts<T>(detail::lower_part(op, std::get<I>(state), contributions)...);
+            return detail::gather_parts<T>(detail::lowered(op, std::get<I>(state), contributions)...);
         });
     }
     template <class... Ts>
@@ -181,9 +181,8 @@ class fused {
     constexpr void lower(row<const Ts...> state, int contributions, row<Ts...> out) const {
         for_each_part([&]<std::size_t I>(const auto& op) {
             using T = std::tuple_element_t<I, std::tuple<Ts...>>;
-            std::ranges::transform(std::get<I>(state), std::get<I>(out).begin(), [&](const T& x) {
-                return static_cast<T>(detail::lower_part(op, x, contributions));
-            });
+            std::ranges::transform(std::get<I>(state), std::get<I>(out).begin(),
+                                   [&](const T& x) { return static_cast<T>(detail::lowered(op, x, contributions)); });
         });
     }
 

@@ -186,14 +186,14 @@ template <class T, class Op>
 
 /// What an operator folds for a value, namely its state if it folds states; and what it makes of the folded state.
 template <class Op, class T>
-[[nodiscard]] constexpr auto lift_part(const Op& op, const T& value) {
+[[nodiscard]] constexpr auto lifted(const Op& op, const T& value) {
     if constexpr (lifting_operator<Op, T>)
         return op.lift(value);
     else
         return value;
 }
 template <class Op, class T>
-[[nodiscard]] constexpr auto lower_part(const Op& op, const T& state, int contributions) {
+[[nodiscard]] constexpr auto lowered(const Op& op, const T& state, int contributions) {
     if constexpr (lowering_operator<Op, T>)
         return op.lower(state, contributions);
     else

@@ -47,14 +47,14 @@ namespace detail {
 template <class Inputs, class Op>
 [[nodiscard]] auto folded_element(const Inputs& inputs, std::size_t i, const Op& op) {
     const auto operand = [&](const auto& input) {
-        return lift_part(op, *std::next(std::begin(input), static_cast<std::ptrdiff_t>(i)));
+        return lifted(op, *std::next(std::begin(input), static_cast<std::ptrdiff_t>(i)));
     };
     auto input = std::begin(inputs);
     auto folded = operand(*input);
     int contributions = 1;
     for (++input; input != std::end(inputs); ++input, ++contributions)
         folded = fold_two<decltype(folded)>(op, folded, operand(*input));
-    return lower_part(op, folded, contributions);
+    return lowered(op, folded, contributions);
 }
 
 }  // namespace detail

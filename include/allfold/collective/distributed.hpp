@@ -262,7 +262,7 @@ class array_call final : public base_of_call<V> {
     }
     template <class Result>
     void store(Result& place, const state& fold, std::size_t contributions) const {
-        place = static_cast<Result>(lower_part(op_, fold, static_cast<int>(contributions)));
+        place = static_cast<Result>(lowered(op_, fold, static_cast<int>(contributions)));
     }
     /// Stores the fold of no elements; `place` stays unchanged if there is no identity.
     template <class Result>

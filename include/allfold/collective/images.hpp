@@ -327,9 +327,9 @@ class image_call final : public base_of_call<V> {
             for (Out& place : piece) place = lowered(*fold++, contributions_);
     }
     [[nodiscard]] Out lowered(const state& fold, int contributions) const {
-        return static_cast<Out>(lower_part(op_, fold, contributions));
+        return static_cast<Out>(detail::lowered(op_, fold, contributions));
     }
-    [[nodiscard]] state lifted(const value& x) const { return static_cast<state>(lift_part(op_, x)); }
+    [[nodiscard]] state lifted(const value& x) const { return static_cast<state>(detail::lifted(op_, x)); }
     /// The deadline for the collective that counts contributions.
     template <class... Said>
     [[nodiscard]] static deadline limit_of(const Said&... said) {

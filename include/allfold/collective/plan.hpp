@@ -57,7 +57,7 @@ class plan {
         const partition blocks = partition::even(bytes_, std::max(1, mine.blocks()));
         std::size_t sum = 0;
         const auto add = [&](const block_set& sent, slot source) {
-            const bool in_scratch = source == slot::scratch_a || source == slot::scratch_b;
+            const bool in_scratch = is_scratch(source);
             for (int b = 0; b < sent.size(); ++b)
                 sum += blocks.extent(in_scratch ? mine.scratch().copied(sent[b]) : sent[b]);
         };

@@ -132,14 +132,6 @@ template <class Op, class... Ts>
 inline constexpr bool lifts<Op, row<Ts...>> =
     requires(const Op& op, row<const Ts...> value, row<Ts...> state) { op.lift(value, state); };
 
-template <class Op, class T>
-[[nodiscard]] auto lifted(const Op& op, const T& value) {
-    if constexpr (lifting_operator<Op, T>)
-        return op.lift(value);
-    else
-        return value;
-}
-
 /// Whether an operator's folds can become values of type T: by `lower`, or because they convert to T.
 template <class Op, class State, class T>
 inline constexpr bool lowerable = std::convertible_to<State, T>;
@@ -514,7 +506,8 @@ class arguments : public bound_arguments {
                                        [](const auto& fold) { return static_cast<column_type<result, C>>(fold); });
                         return;
                     }
-                for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<column_type<result, C>>(lowered(folds[i]));
+                for (std::size_t i = 0; i < count; ++i)
+                    out[i] = static_cast<column_type<result, C>>(lowered(op_, folds[i], where().contributions));
             });
         }
     }
@@ -528,13 +521,6 @@ class arguments : public bound_arguments {
             const auto from = std::get<C>(constant_row_at<state>(own, folds, i));
             std::copy(from.begin(), from.end(), std::get<C>(row_at<result>(results, to, i)).begin());
         });
-    }
-    template <class State>
-    [[nodiscard]] auto lowered(const State& fold) const {
-        if constexpr (lowering_operator<Op, State>)
-            return op_.lower(fold, where().contributions);
-        else
-            return fold;
     }
     /// For the first rank of an exclusive scan: sets the identity, if the operator has one for values.
     void set_identities() {
@@ -562,7 +548,7 @@ class arguments : public bound_arguments {
                 auto* const values = elements_at<column_type<result, C>>(rows(), output_.where().at(first_result()), C);
                 const std::size_t count = where().result_rows * output_.where().widths[C];
                 for (std::size_t i = 0; i < count; ++i)
-                    values[i] = static_cast<column_type<result, C>>(lowered(values[i]));
+                    values[i] = static_cast<column_type<result, C>>(lowered(op_, values[i], where().contributions));
             });
         }
     }

@@ -218,14 +218,13 @@ class short_arguments {
     void lift(const Op& op, std::size_t rows, std::byte* to) const {
         const auto* const values = reinterpret_cast<const typename types::value*>(input().columns[0]);
         for (std::size_t i = 0; i < rows; ++i)
-            ::new (static_cast<void*>(to + i * sizeof(state))) state(lift_part(op, values[i]));
+            ::new (static_cast<void*>(to + i * sizeof(state))) state(lifted(op, values[i]));
     }
     void lower(const Op& op, const std::byte* from, std::size_t rows, int contributions) const {
         using result = typename types::result;
         const auto* const folds = reinterpret_cast<const state*>(from);
         auto* const results = reinterpret_cast<result*>(output_.memory().columns[0]);
-        for (std::size_t i = 0; i < rows; ++i)
-            results[i] = static_cast<result>(lower_part(op, folds[i], contributions));
+        for (std::size_t i = 0; i < rows; ++i) results[i] = static_cast<result>(lowered(op, folds[i], contributions));
     }
 
     static constexpr const row_functions& functions = []() -> const row_functions& {

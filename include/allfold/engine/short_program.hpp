@@ -194,9 +194,6 @@ class short_program {
         return some.size() == static_cast<std::size_t>(size) - 1 &&
                std::ranges::all_of(some, [&](const message& one) { return one.bytes == some[0].bytes; });
     }
-    [[nodiscard]] static bool is_scratch(slot where) noexcept {
-        return where == slot::scratch_a || where == slot::scratch_b;
-    }
     template <class Call>
     [[nodiscard]] static rows_of rows_in(const Call& all, slot where, const block_set& set) noexcept {
         if (set.empty()) return {};

@@ -416,7 +416,7 @@ class walker {
     /// The destination of a peer's message if it is stored unchanged, in one piece; otherwise null.
     [[nodiscard]] std::byte* destination_of(const context& all, int peer, std::size_t bytes) {
         if (!all.rows.packable() || all.encodes() || all.rows.columns() > 1 || now_.how != fold::store ||
-            now_.has_more || window_memory<Comm>::is_scratch(now_.into))
+            now_.has_more || is_scratch(now_.into))
             return nullptr;
         std::byte* first = nullptr;
         std::size_t stored = 0;

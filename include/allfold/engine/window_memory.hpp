@@ -42,9 +42,6 @@ class window_memory {
         std::size_t first;
         std::size_t count;
     };
-    [[nodiscard]] static bool is_scratch(slot where) noexcept {
-        return where == slot::scratch_a || where == slot::scratch_b;
-    }
     [[nodiscard]] rows_in_window rows_of(const context& all, slot where, int block) const noexcept {
         if (is_whole_) return whole_;
         const partition& blocks = blocks_of(all, where);

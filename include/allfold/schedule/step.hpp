@@ -127,6 +127,10 @@ class peers {
 /// cutting, as many as `blocks()` returns. A scratch slot has copies of these blocks; see `scratch_blocks`.
 enum class slot : std::uint8_t { input, result, scratch_a, scratch_b };
 
+[[nodiscard]] constexpr bool is_scratch(slot where) noexcept {
+    return where == slot::scratch_a || where == slot::scratch_b;
+}
+
 /// The blocks of a scratch slot, which may hold a partial result in several pieces. There are either `copies` copies of
 /// every block, those of block b being numbered copies·b, copies·b + 1, ..., or `copies` copies of a single block,
 /// numbered 0, 1, ...

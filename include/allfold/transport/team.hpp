@@ -101,8 +101,5 @@ concept team_forming_communicator = communicator<C> && requires(C& comm, const r
     requires detail::is_team<decltype(comm.form_team(members))>;
     { comm.waits_to_form() } -> std::same_as<bool>;
 };
-/// The type of those teams.
-template <team_forming_communicator C>
-using team_of = decltype(std::declval<C&>().form_team(rank_list()));
 
 }  // namespace allfold

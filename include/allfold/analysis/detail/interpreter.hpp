@@ -424,8 +424,7 @@ class interpreter {
     /// Whether the prefixes go to a scratch slot that has copies of that block alone.
     [[nodiscard]] constexpr bool keeps_prefixes(const state& self, const step& part) const {
         const scratch_blocks scratch = schedules_.scratch(self.rank);
-        return (part.into == slot::scratch_a || part.into == slot::scratch_b) && scratch.of_one_block() &&
-               part.receive == block_set::one(scratch.only);
+        return is_scratch(part.into) && scratch.of_one_block() && part.receive == block_set::one(scratch.only);
     }
 
     // Who waits for whom
