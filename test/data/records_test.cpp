@@ -156,7 +156,7 @@ TEST_CASE("rows of online softmax are merged by all other collectives, also wher
         expect_close(out, r == 0 ? nothing : parts.up_to[r - 1], 0, rows, "exclusive_scan");
 
         std::vector<std::size_t> all_at_the_end(static_cast<std::size_t>(size));
-        all_at_the_end.back() = rows;
+        all_at_the_end[static_cast<std::size_t>(size) - 1] = rows;
         for (const auto& blocks :
              {partition::even(rows, size), partition::ceil(rows, size), partition::sizes(all_at_the_end)}) {
             const std::size_t first = blocks.offset(comm.rank()), count = blocks.extent(comm.rank());

@@ -52,8 +52,7 @@ struct top {
     /// Inserts x if it is among the K greatest, with at most K moves.
     constexpr void insert(const located<T>& x) {
         if (count == K && !detail::ranks_before(x, places[K - 1])) return;
-        if (count < K) ++count;
-        std::size_t at = count - 1;
+        std::size_t at = count < K ? count++ : K - 1;
         for (; at > 0 && detail::ranks_before(x, places[at - 1]); --at) places[at] = places[at - 1];
         places[at] = x;
     }

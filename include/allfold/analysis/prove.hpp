@@ -145,7 +145,7 @@ template <class Collective, class Algorithm>
     const auto make = [&](int rank) { return make_schedule<S>(where.at(rank), algorithm); };
     claim claimed = claim_of(what, algorithm, where.root, where.group);
     claimed.destinations = where.destinations;
-    return prove_all(where.size, schedules_of(where.size, make), claimed, how);
+    return detail::prove_all(where.size, schedules_of(where.size, make), claimed, how);
 }
 
 }  // namespace detail

@@ -144,7 +144,8 @@ outcome_of<V> issue_synchronised(Comm& comm, const Op& op, Data bind, const Opti
     if (modes.in != in_sync::all && modes.out == out_sync::mine) return issue_as(std::integral_constant<verb, V>{});
     if constexpr (V == verb::call) {
         if (modes.out == out_sync::none)
-            return hand_out<verb::start>(prepare_synchronised(comm, Collective::promise.name, modes, limit, prepare))
+            return hand_out<verb::start>(
+                       detail::prepare_synchronised(comm, Collective::promise.name, modes, limit, prepare))
                 .wait();
         if (modes.in == in_sync::all) wait_in_barrier(comm, limit);
         issue_as(std::integral_constant<verb, verb::call>{});

@@ -457,7 +457,8 @@ class arguments : public bound_arguments {
                 const std::size_t width = source().widths[C];
                 auto& states = std::get<C>(states_);
                 states.reserve(where().input_rows * width);
-                for (std::size_t i = 0; i < where().input_rows * width; ++i) states.put(i, lifted(op_, from[i]));
+                for (std::size_t i = 0; i < where().input_rows * width; ++i)
+                    states.put(i, detail::lifted(op_, from[i]));
                 auto& folds = std::get<C>(folds_);
                 folds.reserve(where().result_rows * width);
                 if constexpr (!std::is_trivially_copyable_v<column_type<state, C>>)
@@ -507,7 +508,7 @@ class arguments : public bound_arguments {
                         return;
                     }
                 for (std::size_t i = 0; i < count; ++i)
-                    out[i] = static_cast<column_type<result, C>>(lowered(op_, folds[i], where().contributions));
+                    out[i] = static_cast<column_type<result, C>>(detail::lowered(op_, folds[i], where().contributions));
             });
         }
     }

@@ -283,7 +283,7 @@ class bound_rows {
             constexpr std::size_t leading = has_rows && access::rank > 0 ? 1 : access::rank;
             for (std::size_t i = 0; i < access::rank; ++i) (i < leading ? rows : width) *= access::extent(view, i);
             first = access::data(view);
-            if (first != nullptr && !is_contiguous(view)) strided_[C] = true;
+            if (first != nullptr && !detail::is_contiguous(view)) strided_[C] = true;
         } else if constexpr (is_tensors<std::remove_cv_t<V>>) {
             rows = view.size();
             strided_[C] = view.pieces().size() > 1;
@@ -397,7 +397,7 @@ class binding : public bound_rows<X> {
             pieces_.list->add(begin, count);
         };
         if constexpr (tensor_view<X>) {
-            for_each_run(x, add);
+            detail::for_each_run(x, add);
         } else {
             for (const auto& piece : x.pieces()) add(piece.data(), piece.size());
         }
@@ -434,7 +434,7 @@ class binding : public bound_rows<X> {
     template <class V, class Visit>
     static void for_each_of(V& view, Visit visit) {
         if constexpr (tensor_view<V>)
-            for_each_element(view, visit);
+            detail::for_each_element(view, visit);
         else
             for (const auto& piece : view.pieces())
                 for (auto& x : piece) visit(x);

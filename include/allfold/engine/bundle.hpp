@@ -200,7 +200,7 @@ class bundle : public forwarding<Comm>, public background::resource {
     }
     bool receive_packet(int from, std::deque<message_for>& inbox) {
         return forwarded::try_receive(from, packets_, [&](typename Comm::arrival_type&& message) {
-            if (message.signature() != hash_) throw_disagreement(this->base(), all_, from, packets_);
+            if (message.signature() != hash_) detail::throw_disagreement(this->base(), all_, from, packets_);
             const auto memory = std::make_shared<lines>((message.bytes() + sizeof(line) - 1) / sizeof(line));
             std::byte* const first = bytes_of(*memory);
             const std::byte* const packed = message.packed();

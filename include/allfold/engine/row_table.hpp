@@ -393,7 +393,8 @@ inline constexpr row_functions functions_of_rows = make_row_functions<Op, Elemen
 /// in the first-level cache.
 template <class Op, class Value>
 class fold_of_values {
-    using state = std::remove_cvref_t<decltype(lifted(std::declval<const Op&>(), std::declval<const Value&>()))>;
+    using state =
+        std::remove_cvref_t<decltype(detail::lifted(std::declval<const Op&>(), std::declval<const Value&>()))>;
 
   public:
     static constexpr bool exists = std::is_trivially_copyable_v<Value> && std::default_initializable<Value> &&
@@ -457,7 +458,7 @@ class fold_of_values {
         state* const to = level(depth);
         if (high - low == 1) {
             const Value* const from = elements_at<Value>(all_, sources_[static_cast<std::size_t>(low)], 0) + first;
-            for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<state>(lifted(op_, from[i]));
+            for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<state>(detail::lifted(op_, from[i]));
             return to;
         }
         const int cut = canonical_cut(size_, low, high);

@@ -218,7 +218,7 @@ class short_arguments {
     void lift(const Op& op, std::size_t rows, std::byte* to) const {
         const auto* const values = reinterpret_cast<const typename types::value*>(input().columns[0]);
         for (std::size_t i = 0; i < rows; ++i)
-            ::new (static_cast<void*>(to + i * sizeof(state))) state(lifted(op, values[i]));
+            ::new (static_cast<void*>(to + i * sizeof(state))) state(detail::lifted(op, values[i]));
     }
     void lower(const Op& op, const std::byte* from, std::size_t rows, int contributions) const {
         using result = typename types::result;
@@ -238,7 +238,7 @@ class short_arguments {
     void run_known(Comm& comm, const short_call& known, const row_functions& folds, const Op& op,
                    const short_memory& from, const short_memory& to) const {
         if (columns == 1 && !has_list && known.is_pair && known.is_flat)
-            run_flat_pair(comm, known, folds, std::addressof(op), from.columns[0], to.columns[0]);
+            detail::run_flat_pair(comm, known, folds, std::addressof(op), from.columns[0], to.columns[0]);
         else
             (known.is_pair ? run_pair_of_rows<Comm> : run_again<Comm>)(comm, known, layout(known, folds, op), from, to);
     }

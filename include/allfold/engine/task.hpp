@@ -288,7 +288,7 @@ class task : public pending {
             [[nodiscard]] waiting blocked_on() const { return what.blocked_on(); }
             void check() const { what.check(); }
         } asked{what};
-        wait_with_progress(*comm_, asked, std::nullopt);
+        detail::wait_with_progress(*comm_, asked, std::nullopt);
     }
     void require_startable() const {
         const auto refuse = [this](const char* why) { throw error(errc::bad_argument, text({what_, ": ", why})); };
@@ -446,7 +446,7 @@ class execution_task final : public task<Comm> {
             void check() const { self.run_.check(); }
         } readers{*this};
         try {
-            wait_with_progress(*this->comm_, readers, std::nullopt);
+            detail::wait_with_progress(*this->comm_, readers, std::nullopt);
             if (!this->done()) this->complete();
         } catch (...) {
             this->fail(std::current_exception());

@@ -72,7 +72,7 @@ struct exchange_verb {
         if constexpr (has_short_messages<Comm>) {
             const message_options parsed(options...);
             const message_data place = message_data_of<Comm::shares_memory>(y);
-            if (!has_gaps(x) && !has_gaps(y) && is_valid_receive(comm, place, parsed) &&
+            if (!detail::has_gaps(x) && !detail::has_gaps(y) && is_valid_receive(comm, place, parsed) &&
                 try_short_send(comm, message_data_of<Comm::shares_memory>(x), parsed)) {
                 status found;
                 if (try_short_receive(comm, place, parsed, found)) return found;
@@ -83,13 +83,13 @@ struct exchange_verb {
                 });
             }
         }
-        return run_message(comm, make);
+        return detail::run_message(comm, make);
     }
     template <class Comm, class X, class Y, class... Options>
     [[nodiscard]] static message_request request(Comm& comm, X& x, Y& y, const Options&... options) {
         message_request asked("exchange", options...);
-        add_sending(comm, message_data_of<Comm::shares_memory>(x), asked);
-        add_receiving(comm, message_data_of<Comm::shares_memory>(y), asked);
+        detail::add_sending(comm, message_data_of<Comm::shares_memory>(x), asked);
+        detail::add_receiving(comm, message_data_of<Comm::shares_memory>(y), asked);
         asked.send_without_gaps(x);
         asked.receive_with_gaps(y);
         return asked;

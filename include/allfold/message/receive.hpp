@@ -35,7 +35,7 @@ struct receive_verb {
             if constexpr (has_short_messages<Comm>) {
                 const message_data place = message_data_of<Comm::shares_memory>(y);
                 const message_options parsed(options...);
-                if (status found; !has_gaps(y) && is_plain_receive(comm, place, parsed)) {
+                if (status found; !detail::has_gaps(y) && is_plain_receive(comm, place, parsed)) {
                     post_office* const office = existing_office(comm);
                     if (office != nullptr && receive_next(comm, *office, place, parsed, false, found))
                         return operation(already_done{});
@@ -78,7 +78,7 @@ struct receive_verb {
     [[nodiscard, gnu::always_inline]] static bool try_short([[maybe_unused]] Comm& comm, [[maybe_unused]] Y& y,
                                                             [[maybe_unused]] status& found, const Options&... options) {
         if constexpr (has_short_messages<Comm>)
-            return !has_gaps(y) &&
+            return !detail::has_gaps(y) &&
                    try_short_receive(comm, message_data_of<Comm::shares_memory>(y), message_options(options...), found);
         return false;
     }
@@ -93,7 +93,7 @@ struct receive_verb {
     [[nodiscard, gnu::always_inline]] static receive_request request(Comm& comm, Y& y, const Options&... options) {
         const message_options parsed(options...);
         const message_data place = message_data_of<Comm::shares_memory>(y);
-        require_receive(comm, "receive", place, parsed);
+        detail::require_receive(comm, "receive", place, parsed);
         return {"receive", parsed, place};
     }
     template <class Comm, class Y, class... Options>

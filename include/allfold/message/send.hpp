@@ -33,7 +33,7 @@ struct send_verb {
         if constexpr (fits<Comm, true, X, Options...>()) {
             if (try_short(comm, x, options...) || try_short_after_progress(comm, x, options...))
                 return operation(already_done{});
-            return start_message(comm, [&] { return request(comm, x, options...); });
+            return detail::start_message(comm, [&] { return request(comm, x, options...); });
         }
     }
     template <communicator Comm, class X, class... Options>
@@ -52,7 +52,7 @@ struct send_verb {
     [[nodiscard, gnu::always_inline]] static bool try_short([[maybe_unused]] Comm& comm, [[maybe_unused]] X& x,
                                                             const Options&... options) {
         if constexpr (has_short_messages<Comm>)
-            return !has_gaps(x) &&
+            return !detail::has_gaps(x) &&
                    try_short_send(comm, message_data_of<Comm::shares_memory>(x), message_options(options...));
         return false;
     }
@@ -62,7 +62,7 @@ struct send_verb {
                                                                                  [[maybe_unused]] X& x,
                                                                                  const Options&... options) {
         if constexpr (has_short_messages<Comm> && Comm::shares_memory)
-            return !has_gaps(x) &&
+            return !detail::has_gaps(x) &&
                    progress_with_receiver(comm, message_data_of<Comm::shares_memory>(x), message_options(options...)) &&
                    try_short(comm, x, options...);
         return false;
@@ -70,7 +70,7 @@ struct send_verb {
     template <class Comm, class X, class... Options>
     [[nodiscard]] static message_request request(Comm& comm, X& x, const Options&... options) {
         message_request asked("send", options...);
-        add_sending(comm, message_data_of<Comm::shares_memory>(x), asked);
+        detail::add_sending(comm, message_data_of<Comm::shares_memory>(x), asked);
         asked.send_without_gaps(x);
         return asked;
     }

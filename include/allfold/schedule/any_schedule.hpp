@@ -29,7 +29,7 @@ class any_schedule {
         : keeps(s.keeps),
           scratch_slots(s.scratch_slots),
           in_place(s.in_place),
-          one_pass(may_be_one_pass(s)),
+          one_pass(allfold::may_be_one_pass(s)),
           folds_once(allfold::folds_once(s)),
           functions_(&functions_of<S>),
           name_(name) {

@@ -155,7 +155,7 @@ template <schedule S>
 template <schedule S>
 [[nodiscard]] constexpr bool publishes_prefixes(const S& s, const step& now, slot source, const fused_pass& pass) {
     const int self = s.where().rank, size = s.where().size, own = pass.operands_of(self, size);
-    if (scratch_of(s).only != self || now.source != source || now.has_more) return false;
+    if (allfold::scratch_of(s).only != self || now.source != source || now.has_more) return false;
     if (!keeps_share(now.local, source, own, self, size)) return false;
     for (int r = 0; r < size; ++r) {
         if (r == self) continue;
@@ -183,7 +183,7 @@ template <schedule S>
     const int self = s.where().rank;
     const step first = s[0];
     if (s.rounds() == 1) {
-        if (!may_be_one_pass(s) || !detail::hands_out_own_block(s, first)) return std::nullopt;
+        if (!allfold::may_be_one_pass(s) || !detail::hands_out_own_block(s, first)) return std::nullopt;
         return fused_pass{self, first.to, first.local.what == local_work::kind::copy, share::copy, self};
     }
     if (detail::folds_own_block(s, first, fold::in_rank_order)) {
@@ -195,7 +195,8 @@ template <schedule S>
             if (const fused_pass pass{self, peers::everyone(), true, each};
                 detail::publishes_prefixes(s, second, first.into, pass))
                 return pass;
-    } else if (may_be_one_pass(s) && detail::deals_blocks(s, first) && detail::publishes_dealt_block(s, s[1])) {
+    } else if (allfold::may_be_one_pass(s) && detail::deals_blocks(s, first) &&
+               detail::publishes_dealt_block(s, s[1])) {
         return fused_pass{self, peers::everyone(), true, share::copy, s.where().root};
     }
     return std::nullopt;

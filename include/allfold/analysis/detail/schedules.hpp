@@ -43,7 +43,9 @@ class schedules_of final : public schedules {
 
     [[nodiscard]] constexpr int blocks(int rank) const override { return first_[rank].blocks(); }
     [[nodiscard]] constexpr int rounds(int rank) const override { return first_[rank].rounds(); }
-    [[nodiscard]] constexpr scratch_blocks scratch(int rank) const override { return scratch_of(first_[rank]); }
+    [[nodiscard]] constexpr scratch_blocks scratch(int rank) const override {
+        return allfold::scratch_of(first_[rank]);
+    }
     [[nodiscard]] constexpr step at(int rank, int round) const override { return first_[rank][round]; }
     [[nodiscard]] constexpr step also(int rank, int round) const override { return also_of(first_[rank], round); }
     [[nodiscard]] constexpr block_set sent_to(int rank, int round, int peer) const override {

@@ -361,7 +361,7 @@ template <class X>
 template <class X>
 [[nodiscard]] std::string text_of_lists([[maybe_unused]] const X& list, const shards* order, const axis* along) {
     std::string all;
-    append_number(all, along != nullptr ? runs_of_block(list, along->number) : 0);
+    append_number(all, along != nullptr ? detail::runs_of_block(list, along->number) : 0);
     if constexpr (is_tensors<std::remove_cvref_t<X>>) {
         append_number(all, list.lengths().size());
         append_numbers(all, list.lengths());
@@ -375,7 +375,7 @@ template <class X>
 [[nodiscard]] list_mark mark_of_lists([[maybe_unused]] const X& list, const shards* order,
                                       const partition* blocks = nullptr, const axis* along = nullptr) {
     list_hash hash;
-    if (along != nullptr) hash.add_one(runs_of_block(list, along->number));
+    if (along != nullptr) hash.add_one(detail::runs_of_block(list, along->number));
     if constexpr (is_tensors<std::remove_cvref_t<X>>) hash.add(list.lengths());
     if (order != nullptr) hash.add(order->blocks());
     for (int block = 0; blocks != nullptr && block < blocks->blocks(); ++block) hash.add_one(blocks->extent(block));

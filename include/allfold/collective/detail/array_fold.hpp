@@ -283,7 +283,7 @@ class array_fold {
     [[nodiscard]] static std::size_t index(int rank) noexcept { return static_cast<std::size_t>(rank); }
     [[nodiscard]] std::size_t size() const noexcept { return index(ranks_); }
     [[nodiscard]] auto lifting(const Value* x) const {
-        return [this, x](std::size_t i) { return static_cast<state>(lifted(op_, x[i])); };
+        return [this, x](std::size_t i) { return static_cast<state>(detail::lifted(op_, x[i])); };
     }
     [[nodiscard]] state joined(const state& a, const state& b) const { return fold_two<state>(op_, a, b); }
     [[nodiscard]] auto folds() const {

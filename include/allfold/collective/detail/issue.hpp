@@ -174,7 +174,7 @@ void name_algorithm([[maybe_unused]] request& what, [[maybe_unused]] const Optio
     if constexpr (algorithm<Option>) {
         what.named = &maker_of<typename Collective::template schedule_in<Option>, Option>;
         what.algorithm = &option;
-        what.algorithm_hash = hash_of_value(option);
+        what.algorithm_hash = detail::hash_of_value(option);
     }
 }
 
@@ -506,7 +506,7 @@ decltype(auto) in_block_order(Comm& comm, X&& x, Next next, const Options&... op
         else
             return next(made.list, mark);
     } else if constexpr (is_tensors<std::remove_cvref_t<X>> && IsInput && !cuts_output<Collective>) {
-        return next(std::forward<X>(x), mark_of_lists(x, nullptr));
+        return next(std::forward<X>(x), detail::mark_of_lists(x, nullptr));
     } else {
         return next(std::forward<X>(x));
     }

@@ -44,14 +44,14 @@ struct message_request {
 
     template <class X>
     void send_without_gaps(X& x) {
-        if (!has_gaps(x)) return;
+        if (!detail::has_gaps(x)) return;
         rearranged().out_runs = runs_of(x);
-        arranged->sent_rows = row_type_of(x);
+        arranged->sent_rows = detail::row_type_of(x);
         if (arranged->sent_rows) out->data.type = &*arranged->sent_rows;
     }
     template <class Y>
     void receive_with_gaps(Y& y) {
-        if (has_gaps(y)) receive_into({runs_of(y), row_type_of(y)});
+        if (detail::has_gaps(y)) receive_into({detail::runs_of(y), detail::row_type_of(y)});
     }
     void receive_into(place_with_gaps&& there) {
         rearranged().in_runs = std::move(there.runs);

@@ -387,7 +387,7 @@ template <communicator Comm, class Request>
 status run_message(message_task<Comm, Request>& run) {
     run.set_waited_for();
     run.start();
-    wait_for(run);
+    detail::wait_for(run);
     return run.found();
 }
 /// `make()` returns the request.

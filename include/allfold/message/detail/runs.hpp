@@ -89,7 +89,7 @@ template <class X>
     using data = std::remove_cv_t<X>;
     run_list runs;
     const auto add = [&runs](auto* first, std::size_t count) { runs.add(first, count); };
-    if (!has_gaps(x)) return {};
+    if (!detail::has_gaps(x)) return {};
     if constexpr (tensor_view<data>) {
         for_each_run(x, add);
     } else if constexpr (is_tensors<data>) {
