@@ -8,6 +8,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "every_header.hpp"
@@ -16,42 +17,55 @@
 
 namespace greedy {
 
-struct number {
+/// Operators that look as if every type had them.
+struct selfish {
+    void operator&() const = delete;
+    template <class T>
+    void operator,(T&&) const = delete;
+    friend bool operator==(const selfish&, const selfish&) = default;
+};
+
+struct number : selfish {
     long value = 0;
+    number() = default;
+    number(long n) : value(n) {}
     friend bool operator==(const number&, const number&) = default;
 };
-struct word {
+struct word : selfish {
     std::string characters;
+    word() = default;
+    word(std::string text) : characters(std::move(text)) {}
     friend bool operator==(const word&, const word&) = default;
 };
 
-struct add {
+struct add : selfish {
     static constexpr allfold::law_set laws = allfold::law::associative | allfold::law::commutative;
     number operator()(const number& a, const number& b) const { return {a.value + b.value}; }
 };
-struct add_rows {
+struct add_rows : selfish {
     static constexpr allfold::law_set laws = allfold::law::associative | allfold::law::commutative;
     using rows = allfold::stretch<const number>;
     void operator()(rows a, rows b, allfold::stretch<number> out) const {
         for (std::size_t i = 0; i < out.size(); ++i) out[i].value = a[i].value + b[i].value;
     }
 };
-struct average {
-    struct state {
-        long sum;
+struct average : selfish {
+    struct state : selfish {
+        long sum = 0;
+        explicit state(long n) : sum(n) {}
     };
     static constexpr allfold::law_set laws = allfold::law::associative | allfold::law::commutative;
-    state lift(const number& n) const { return {n.value}; }
+    state lift(const number& n) const { return state(n.value); }
     number lower(const state& all, int n) const { return {all.sum / n}; }
-    state operator()(const state& a, const state& b) const { return {a.sum + b.sum}; }
+    state operator()(const state& a, const state& b) const { return state(a.sum + b.sum); }
 };
-struct join {
+struct join : selfish {
     static constexpr allfold::law_set laws = allfold::law::associative;
     word operator()(const word& a, const word& b) const { return {a.characters + b.characters}; }
 };
 
 template <class T>
-struct list : std::vector<T> {
+struct list : std::vector<T>, selfish {
     using std::vector<T>::vector;
 };
 
@@ -92,7 +106,7 @@ struct allfold::serializer<greedy::word> {
         std::memcpy(to, x.characters.data(), x.characters.size());
     }
     static greedy::word read(std::span<const std::byte> from) {
-        return {{reinterpret_cast<const char*>(from.data()), from.size()}};
+        return std::string(reinterpret_cast<const char*>(from.data()), from.size());
     }
 };
 

@@ -71,7 +71,7 @@ template <class T, class X>
     else if constexpr (tensor_view<X> || element_range<X>)
         made.add(x);
     else
-        made.add(std::span<T>(&x, 1));
+        made.add(std::span<T>(std::addressof(x), 1));
     return made;
 }
 

@@ -8,6 +8,7 @@
 #include <bit>
 #include <concepts>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -63,7 +64,7 @@ class retained {
         } else if constexpr (by_value)
             return x;
         else
-            return &x;
+            return std::addressof(x);
     }
     held x_;
 };
@@ -284,7 +285,7 @@ class arguments : public bound_arguments {
     [[nodiscard]] row_layout rows() const override {
         if constexpr (may_fold_values)
             if (folds_values_) return {&functions_of_values<Op, value>, &op_, source().bytes.data(), value_bytes()};
-        row_layout all{&functions_of_rows<Op, state>, &op_, bytes_.data(), row_bytes_};
+        row_layout all{&functions_of_rows<Op, state>, std::addressof(op_), bytes_.data(), row_bytes_};
         if constexpr (is_raw) all.alignment = alignment();
         return all;
     }

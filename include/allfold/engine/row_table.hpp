@@ -166,8 +166,9 @@ void fold_rows(const row_layout& all, const place& left, const place& right, con
         for_each_column<Element>([&]<std::size_t C>() {
             using T = column_type<Element, C>;
             const auto& part = op.template part<C>();
-            fold_column<std::remove_cvref_t<decltype(part)>, T>(&part, all.address(left, C), all.address(right, C),
-                                                                all.address(to, C), elements_in<Element, C>(all, rows));
+            fold_column<std::remove_cvref_t<decltype(part)>, T>(std::addressof(part), all.address(left, C),
+                                                                all.address(right, C), all.address(to, C),
+                                                                elements_in<Element, C>(all, rows));
         });
     } else if constexpr (folds_rows<Op, Element>) {
         using constant = typename constant_row<Element>::type;

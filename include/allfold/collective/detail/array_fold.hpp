@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -349,8 +350,8 @@ class array_fold {
     void learn_from_claims() {
         learned_ = heap_array<state>(size() * max_sent_folds);
         for (std::size_t r = 0; r < size(); ++r)
-            std::memcpy(static_cast<void*>(&learned_[r * max_sent_folds]), claim_messages_[r].folds.data(),
-                        max_sent_folds * sizeof(state));
+            std::memcpy(static_cast<void*>(std::addressof(learned_[r * max_sent_folds])),
+                        claim_messages_[r].folds.data(), max_sent_folds * sizeof(state));
     }
     template <class Stages>
     void compare(Stages& stages, const arrangement_place& at, const array_claim& claim) {
@@ -459,7 +460,7 @@ class array_fold {
         } else {
             std::optional<state> all;
             for_each_fold([&](int holder, const state& fold) {
-                set(holder, all ? &*all : nullptr);
+                set(holder, all ? std::addressof(*all) : nullptr);
                 all = all ? joined(*all, fold) : fold;
             });
         }
@@ -521,7 +522,7 @@ class array_fold {
         if (!own_) return;
         std::optional<state> before;
         if (*own_ > 0) before = fold_before(*own_);
-        const state* const below = before ? &*before : nullptr;
+        const state* const below = before ? std::addressof(*before) : nullptr;
         const state* const nodes = sending_.result();
         const auto set = [&](std::size_t i, const state* prefix) {
             starts_[i] = prefix != nullptr ? *prefix : nodes[i];

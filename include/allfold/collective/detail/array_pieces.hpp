@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <span>
 #include <type_traits>
@@ -248,7 +249,7 @@ class folding {
             begun.emplace(*before);
         } else {
             begun.emplace(leaf(first));
-            store(first, Inclusive ? &*begun : nullptr);
+            store(first, Inclusive ? std::addressof(*begun) : nullptr);
             ++first;
         }
         State sum = std::move(*begun);
@@ -269,7 +270,8 @@ class folding {
             const std::size_t half = cut_of_node(count);
             State left = prefixes_in_tree<Inclusive>(leaf, first, half, before, store);
             const State below = before != nullptr ? join_(*before, left) : left;
-            return join_(left, prefixes_in_tree<Inclusive>(leaf, first + half, count - half, &below, store));
+            return join_(left,
+                         prefixes_in_tree<Inclusive>(leaf, first + half, count - half, std::addressof(below), store));
         }
         return prefixes_of<1, Inclusive>(leaf, first, before, store);
     }
@@ -285,7 +287,7 @@ class folding {
         const std::size_t cut = count_before(of, right.first);
         State low = prefixes_of_nodes(of.first(cut), values, left, before, visit);
         const State below = before != nullptr ? join_(*before, low) : low;
-        return join_(low, prefixes_of_nodes(of.subspan(cut), values + cut, right, &below, visit));
+        return join_(low, prefixes_of_nodes(of.subspan(cut), values + cut, right, std::addressof(below), visit));
     }
     /// The fold of everything before leaf `end`, as bracketed in the tree; `end` must not be 0.
     template <class Leaf>
@@ -310,7 +312,7 @@ class folding {
     static void hand_out(const Store& store, std::size_t leaf, const State& prefix) {
         if constexpr (std::is_trivially_copyable_v<State>) {
             const State copy = prefix;
-            store(leaf, &copy);
+            store(leaf, std::addressof(copy));
         } else {
             store(leaf, &prefix);
         }
@@ -340,14 +342,15 @@ class folding {
         if constexpr (Count > 1) {
             State left = prefixes_of<Count / 2, Inclusive>(leaf, first, before, store);
             const State below = before != nullptr ? join_(*before, left) : left;
-            return join_(left, prefixes_of<Count / 2, Inclusive>(leaf, first + Count / 2, &below, store));
+            return join_(left,
+                         prefixes_of<Count / 2, Inclusive>(leaf, first + Count / 2, std::addressof(below), store));
         } else {
             State x = leaf(first);
             if (!Inclusive || before == nullptr) {
-                store(first, Inclusive ? &x : before);
+                store(first, Inclusive ? std::addressof(x) : before);
             } else {
                 const State prefix = join_(*before, x);
-                store(first, &prefix);
+                store(first, std::addressof(prefix));
             }
             return x;
         }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <memory>
 #include <span>
 #include <tuple>
 #include <type_traits>
@@ -21,7 +22,7 @@ namespace allfold::detail {
 template <class X>
 class borrowed {
   public:
-    explicit borrowed(std::remove_reference_t<X>& x) noexcept : x_(&x) {}
+    explicit borrowed(std::remove_reference_t<X>& x) noexcept : x_(std::addressof(x)) {}
     [[nodiscard]] std::remove_reference_t<X>& get() const noexcept { return *x_; }
 
   private:
