@@ -324,8 +324,11 @@ TEST_CASE("ranks that abort operations in flight inside another call do not wait
             in_flight.wait();
         });
         int failed = 0;
-        for (const auto& each : outcomes) failed += each.succeeded() ? 0 : 1;
-        CHECK((failed == 0 || failed == size));
+        for (const auto& each : outcomes) {
+            failed += each.succeeded() ? 0 : 1;
+            if (is_late) CHECK((each.succeeded() || each.code == errc::timeout));  // a rank may be through before it
+        }
+        if (!is_late) CHECK((failed == 0 || failed == size));
     }
 }
 
