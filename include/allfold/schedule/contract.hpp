@@ -45,8 +45,8 @@ struct setting {
 /// | `tree`   | rank order and one bracketing, the `canonical_tree` of P, whatever the schedule, size or position  |
 /// | `global` | the same bits for every P too: with an exact operator, or on the elements of a `distributed` array |
 ///
-/// In a scan, `rank` and `tree` apply to the operands of each rank's prefix. With `-ffast-math` the compiler may bracket
-/// sums differently, whatever the level; exact operators such as `exact_sum` are not affected.
+/// In a scan, `rank` and `tree` apply to the operands of each rank's prefix. With `-ffast-math` the compiler may
+/// bracket sums differently, whatever the level; exact operators such as `exact_sum` are not affected.
 ///
 /// Each level is a constant of its own type, so that `all_reduce(comm, x, op, order::tree)` is checked at compile time.
 class order {
