@@ -58,13 +58,39 @@ template <integer T>
 struct wrapping_integer {
     using type = std::common_type_t<std::make_unsigned_t<T>, unsigned>;
 };
+#ifdef __SIZEOF_INT128__
 template <integer T>
     requires is_wide_integer<T>
 struct wrapping_integer<T> {
     using type = uint128;
 };
+#endif
 template <integer T>
 using wrapping = typename wrapping_integer<T>::type;
+
+/// a · b, for floating point numbers, where the compiler may not fuse it with what follows: a sum with -0 is exact.
+template <class T>
+[[nodiscard]] T rounded_product(T a, T b) noexcept {
+    if constexpr (std::same_as<T, double>)
+        return __builtin_fma(a, b, -0.0);
+    else
+        return __builtin_fmaf(a, b, -0.0F);
+}
+/// a · b. A processor with fused operations can round this in several ways, of which the compiler chooses one anew
+/// wherever it inlines a product: ranks would differ in the last bit. So each of the four products is rounded.
+template <complex_number T>
+[[nodiscard]] constexpr T complex_product(const T& a, const T& b) {
+#if defined(__FP_FAST_FMA) || defined(__FMA__) || defined(__aarch64__)
+    using part = typename T::value_type;
+    if constexpr (std::same_as<part, double> || std::same_as<part, float>)
+        if (!std::is_constant_evaluated()) {
+            const part real = rounded_product(a.real(), b.real()) - rounded_product(a.imag(), b.imag());
+            const part imaginary = rounded_product(a.real(), b.imag()) + rounded_product(a.imag(), b.real());
+            if (real == real || imaginary == imaginary) return T(real, imaginary);
+        }
+#endif
+    return a * b;  // also where infinities have made NaN of both parts
+}
 
 /// Laws of + and · on numbers. Nothing is assumed about other types: their + may be a concatenation.
 template <class T>
@@ -197,6 +223,8 @@ struct product {
         if constexpr (detail::integer<T>) {
             using wide = detail::wrapping<T>;
             return static_cast<T>(static_cast<wide>(a) * static_cast<wide>(b));
+        } else if constexpr (detail::complex_number<T>) {
+            return detail::complex_product(a, b);
         } else {
             return static_cast<T>(a * b);
         }

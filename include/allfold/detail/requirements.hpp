@@ -17,6 +17,8 @@
 #error allfold: this libstdc++ is too old: it must be that of g++ 12 or newer
 #elif __cplusplus < 202002L
 #error allfold: this is a C++20 library: compile with -std=c++20
+#elif defined(__SIZEOF_POINTER__) && __SIZEOF_POINTER__ < 8
+#error allfold: this is for 64-bit processors: compile without -m32
 #elif !defined(__cpp_exceptions)
 #error allfold: errors are exceptions: compile without -fno-exceptions
 #elif defined(min)

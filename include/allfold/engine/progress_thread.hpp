@@ -87,6 +87,7 @@ class progress_thread {
         void start() override {
             this->active_ = true;
             this->done_ = false;
+            background::prepare_this_thread();
             helper_.relays_.add(*this);
             helper_.change([this] { helper_.fresh_.push_back(this); });
         }
@@ -215,6 +216,8 @@ class progress_thread {
     void begin(relay& what) {
         std::exception_ptr failure;
         try {
+            in_flight_relays_.reserve(in_flight_.size() + 1);  // nothing may fail once it is in flight
+            in_flight_.reserve(in_flight_.size() + 1);
             operation own = what.begin(comm_);
             if (detail::handles::active(own) != nullptr) {
                 in_flight_.push_back(std::move(own));

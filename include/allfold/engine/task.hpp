@@ -20,6 +20,7 @@
 #include "allfold/engine/operation.hpp"
 #include "allfold/engine/task_hooks.hpp"
 #include "allfold/error.hpp"
+#include "allfold/transport/detail/cause.hpp"
 
 /// @file
 /// The two ways to drive an execution: to completion, or in the background.
@@ -185,6 +186,7 @@ class task : public pending {
     void start_prepared() override {
         if (!active_ && std::exchange(failed_alone_, false)) failure_ = nullptr;
         require_startable();
+        background::prepare_this_thread();  // it may be another one
         announce_run();
         start();
     }
@@ -205,8 +207,7 @@ class task : public pending {
         due_ = time_point::max();
         failure_ = std::current_exception();
         if (!failure_)  // another operation was destroyed by an exception that nobody has caught yet
-            failure_ =
-                std::make_exception_ptr(error(errc::peer_failed, text({what_, ": abandoned with its communicator"})));
+            failure_ = make_failure(errc::peer_failed, {what_, ": abandoned with its communicator"});
         const background::running inside(comm_->background());  // nothing can be started during an abort
         call_back();
         done_ = true;
@@ -246,7 +247,7 @@ class task : public pending {
     }
     /// The exception cannot be examined yet: what peers are told is up to the transport.
     void abandon_unwinding() noexcept override {
-        fail(std::make_exception_ptr(error(errc::peer_failed, text({what_, ": its rank exited with an exception"}))));
+        fail(make_failure(errc::peer_failed, {what_, ": its rank exited with an exception"}));
     }
 
   protected:
@@ -255,6 +256,7 @@ class task : public pending {
     task(Comm& comm, const char* what, const std::optional<deadline>& limit) : comm_(&comm), what_(what) {
         if (limit) limit_ = limit;
         require_outside_operator(comm, what);
+        background::prepare_this_thread();
     }
     /// For a call that is already in flight.
     task(Comm& comm, const char* what) noexcept : comm_(&comm), what_(what) {}

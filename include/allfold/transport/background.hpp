@@ -166,6 +166,8 @@ class background {
         w.through_ = through;
         known_.push_back(w.known_);
     }
+    /// To be called on a thread before it has anything in flight: `add` cannot throw where there is no memory.
+    static void prepare_this_thread() { static_cast<void>(progress_set::mine()); }
     /// Puts `w` in flight, after all others: older operations make progress first.
     void add(work& w) noexcept {
         attach(w);

@@ -390,8 +390,8 @@ class thread_communicator : public transport_defaults {
     [[noreturn, gnu::cold]] void throw_departed(int peer, const char* during);
     [[noreturn, gnu::cold]] void time_out(const waiting& where);
     void depart() noexcept;
-    [[nodiscard]] static std::string needed_by(int rank) {
-        return detail::text({"it returned while rank ", rank, " was waiting for it"});
+    [[nodiscard]] static std::string needed_by(int rank) noexcept {
+        return detail::text_if_possible({"it returned while rank ", rank, " was waiting for it"});
     }
 
     thread_world& world_;
@@ -432,8 +432,13 @@ inline team<thread_communicator> thread_communicator::form(const rank_list& memb
         return {};
     }
     std::shared_ptr<thread_world> world = world_.join_team(at, members, rank_, is_all);
-    std::unique_ptr<thread_communicator> own(new thread_communicator(*world, self));
-    return {members, std::move(world), std::move(own)};
+    try {
+        std::unique_ptr<thread_communicator> own(new thread_communicator(*world, self));
+        return {members, world, std::move(own)};
+    } catch (...) {
+        world->fail(self, detail::current_cause());  // the others count on this rank
+        throw;
+    }
 }
 
 inline thread_communicator::peer_state& thread_communicator::connect(int peer) {
@@ -618,8 +623,12 @@ inline void thread_communicator::depart() noexcept {
     board_.departed.store(true, std::memory_order_seq_cst);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     world_.teams_.leave(rank_);
-    connect_new_peers();
-    take_in_all();
+    try {
+        connect_new_peers();
+        take_in_all();
+    } catch (...) {  // no memory: it does not see who waits for it
+        world_.fail(rank_, detail::current_cause());
+    }
     for (const peer_state* each = first_; each != nullptr; each = each->next)
         if (each->early.has_loan()) world_.fail(rank_, errc::peer_failed, needed_by(each->link.peer()));
     for (int r = 0; r < size_; ++r)

@@ -78,7 +78,7 @@ class thread_world {
     [[nodiscard]] thread_communicator communicator(int rank);
 
     /// Breaks the world: every rank that is waiting, or waits later, throws. The first cause is kept.
-    void fail(int rank, errc code, const std::string& why) { fail(rank, detail::cause{.code = code, .why = why}); }
+    void fail(int rank, errc code, std::string why) { fail(rank, detail::cause{.code = code, .why = std::move(why)}); }
     [[gnu::cold]] void fail(int rank, detail::cause&& why) {
         failure_.report(rank, std::move(why));
         for (int r = 0; r < size_; ++r) board(r).bell.ring();

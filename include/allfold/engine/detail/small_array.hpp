@@ -16,9 +16,10 @@ namespace allfold::detail {
 template <class T, std::size_t N>
 class small_array {
   public:
+    /// If there is no memory, the array is as before.
     void resize(std::size_t size) {
-        size_ = size;
         if (size > N && size > heap_.size()) grow(size);
+        size_ = size;
     }
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
     [[nodiscard]] T* data() noexcept { return size_ > N ? heap_.data() : inside_; }

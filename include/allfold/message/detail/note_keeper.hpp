@@ -28,7 +28,9 @@ namespace allfold::detail {
 template <communicator Comm>
 class note_keeper_of final : public note_keeper {
   public:
-    note_keeper_of(Comm& comm, post_office& office) noexcept : comm_(comm), office_(office) {}
+    note_keeper_of(Comm& comm, post_office& office) : comm_(comm), office_(office) {
+        background::prepare_this_thread();
+    }
     ~note_keeper_of() override { this->leave_for_good(); }
 
     void start() override { comm_.background().add(*this); }

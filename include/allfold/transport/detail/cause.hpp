@@ -2,6 +2,7 @@
 #pragma once
 
 #include <exception>
+#include <initializer_list>
 #include <string>
 
 #include "allfold/error.hpp"
@@ -11,9 +12,29 @@
 
 namespace allfold::detail {
 
+/// What is said instead where there is no memory for a longer text: a string holds it without memory of its own.
+inline constexpr const char* no_memory = "out of memory";
+
+[[nodiscard]] inline std::string text_if_possible(std::initializer_list<text_piece> pieces) noexcept {
+    try {
+        return text(pieces);
+    } catch (const std::exception&) {
+        return no_memory;
+    }
+}
+
+/// An error that is thrown later; without memory for it, what is thrown for want of memory.
+[[nodiscard]] inline std::exception_ptr make_failure(errc code, std::initializer_list<text_piece> pieces) noexcept {
+    try {
+        return std::make_exception_ptr(error(code, text(pieces)));
+    } catch (...) {
+        return std::current_exception();
+    }
+}
+
 struct cause {
     errc code = errc::peer_failed;
-    std::string why = "it exited with an exception";
+    std::string why{};
     bool is_known = true;            // false while the exception is still in flight and cannot be inspected
     std::exception_ptr thrown = {};  // null if there is none, or it is not known
 };
@@ -21,17 +42,16 @@ struct cause {
 /// In a handler, the exception being handled. Otherwise a destructor is calling this while an exception unwinds the
 /// stack; that exception can be inspected only once it is caught.
 [[nodiscard]] inline cause current_cause() noexcept {
-    cause found;
-    found.thrown = std::current_exception();
+    cause found{.thrown = std::current_exception()};
     found.is_known = found.thrown != nullptr;
-    if (!found.is_known) return found;
     try {
-        throw;
+        found.why = "it exited with an exception";
+        if (found.is_known) throw;
     } catch (const error& e) {
-        found.why = e.what();
         found.code = e.code();
+        found.why = text_if_possible({e.what()});
     } catch (const std::exception& e) {
-        found.why = e.what();
+        found.why = text_if_possible({e.what()});
     } catch (...) {
     }
     return found;

@@ -12,6 +12,7 @@
 
 #include "allfold/error.hpp"
 #include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/detail/flow_control.hpp"
 #include "allfold/transport/rank_list.hpp"
 
@@ -106,8 +107,9 @@ class pending_teams {
         return teams_.back();
     }
     static void fail_member(pending_team& team, int member) noexcept {
-        team.world->fail(member, errc::peer_failed,
-                         text({"it (rank ", team.members[member], " of the parent) left before joining the team"}));
+        team.world->fail(
+            member, errc::peer_failed,
+            text_if_possible({"it (rank ", team.members[member], " of the parent) left before joining the team"}));
     }
 
     std::mutex mutex_;

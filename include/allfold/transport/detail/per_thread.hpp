@@ -41,6 +41,7 @@ class per_thread {
         membership& operator=(const membership&) = delete;
         ~membership() {
             of_this_thread = nullptr;
+            has_ended = true;
             held.retire();
             pool& all = pool::instance();
             const std::lock_guard lock(all.mutex);
@@ -54,9 +55,15 @@ class per_thread {
         return *std::exchange(all.idle, all.idle->next_idle_);
     }
     [[gnu::cold, gnu::noinline]] static void join() {
+        if (has_ended) {  // a thread_local object asks from its destructor: this T is never given back
+            of_this_thread = &take();
+            return;
+        }
         static const thread_local membership of_thread;
         of_this_thread = &of_thread.held;
     }
+
+    static inline constinit thread_local bool has_ended = false;  // of the membership of this thread
 
     T* next_idle_ = nullptr;
 };

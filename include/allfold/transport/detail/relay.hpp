@@ -209,16 +209,16 @@ class relay {
     }
 
     /// Stops relaying. Only the first cause is kept.
-    void fail(const cause& why) noexcept {
+    void fail(cause why) noexcept {
         const std::lock_guard lock(mutex_);
         if (has_failed()) return;
-        failure_ = why;
+        failure_ = std::move(why);
         failed_.store(true, std::memory_order_release);
     }
     /// The same if a rank has failed.
     void fail(cause why, int rank) noexcept {
-        why.why = text({"rank ", rank, " failed: ", why.why.c_str()});
-        fail(why);
+        why.why = text_if_possible({"rank ", rank, " failed: ", why.why.c_str()});
+        fail(std::move(why));
     }
     [[nodiscard]] bool has_failed() const noexcept { return failed_.load(std::memory_order_acquire); }
     /// Valid once `has_failed()`.
@@ -337,7 +337,9 @@ template <class Across>
 class relay_mover final : public relay::mover {
   public:
     relay_mover(relay& of, Across& across, thread_communicator& inside)
-        : relay_(of), across_(across), inside_(&inside), lane_(across.open(about(), 1)) {}
+        : relay_(of), across_(across), inside_(&inside), lane_(across.open(about(), 1)) {
+        background::prepare_this_thread();
+    }
     relay_mover(const relay_mover&) = delete;
     relay_mover& operator=(const relay_mover&) = delete;
     ~relay_mover() override {
