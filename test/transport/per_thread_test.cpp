@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/transport/detail/per_thread.hpp"
 
-#include <set>
+#include <barrier>
+#include <cstddef>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -12,6 +14,12 @@ namespace {
 struct desk : allfold::detail::per_thread<desk> {
     int retired = 0;
     void retire() noexcept { ++retired; }
+};
+
+/// Asks in its destructor. If it is older than what its thread got, that has gone to the pool by then.
+struct late_asker {
+    desk** got = nullptr;
+    ~late_asker() { *got = &desk::mine(); }
 };
 
 }  // namespace
@@ -49,4 +57,29 @@ TEST_CASE("a thread that never asks takes none") {
     bool asked = true;
     std::thread([&] { asked = desk::of_this_thread != nullptr; }).join();
     CHECK_FALSE(asked);
+}
+
+TEST_CASE("what an object of a thread gets in its destructor is nobody else's") {
+    desk* at_first = nullptr;
+    desk* at_last = nullptr;
+    std::thread([&] {
+        thread_local late_asker asker;
+        asker.got = &at_last;
+        at_first = &desk::mine();
+    }).join();
+    CHECK(at_first != nullptr);
+    CHECK(at_last != nullptr);
+    std::vector<desk*> later;
+    std::vector<std::thread> threads(4);  // all at once
+    std::mutex mutex;
+    std::barrier all_have(static_cast<std::ptrdiff_t>(threads.size()));
+    for (auto& each : threads)
+        each = std::thread([&] {
+            desk* const own = &desk::mine();
+            all_have.arrive_and_wait();
+            const std::lock_guard lock(mutex);
+            later.push_back(own);
+        });
+    for (auto& each : threads) each.join();
+    for (desk* const each : later) CHECK(each != at_last);
 }

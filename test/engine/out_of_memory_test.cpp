@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "allfold/collective.hpp"
+#include "allfold/collective/together.hpp"
+#include "allfold/engine/progress_thread.hpp"
+#include "allfold/message.hpp"
+#include "allfold/transport/team.hpp"
+#include "allfold/transport/thread.hpp"
+#include "test/support/catch.hpp"
+
+/// @file
+/// Every allocation of one rank fails, one in each run: each time all ranks must end, and the caller must learn why.
+
+namespace {
+
+/// How many more allocations of this thread succeed before one fails; -1: all do.
+thread_local long successes_left = -1;
+thread_local bool has_failed = false;
+
+void* allocate(std::size_t bytes, std::size_t alignment) {
+    if (successes_left >= 0 && successes_left-- == 0) {
+        has_failed = true;
+        throw std::bad_alloc();
+    }
+    void* const memory = std::aligned_alloc(alignment, (bytes / alignment + 1) * alignment);
+    if (memory == nullptr) throw std::bad_alloc();
+    return memory;
+}
+
+/// Within its scope, allocation number n of this thread fails.
+class short_of_memory {
+  public:
+    explicit short_of_memory(long n) {
+        successes_left = n;
+        has_failed = false;
+    }
+    short_of_memory(const short_of_memory&) = delete;
+    short_of_memory& operator=(const short_of_memory&) = delete;
+    ~short_of_memory() { successes_left = -1; }
+};
+
+/// Runs the program on this many ranks, until the one that is short of memory needs no more than it has.
+template <class Program>
+void fail_each_allocation(Program program) {
+    for (const int size : {2, 3})
+        for (int culprit = 0; culprit < size; ++culprit) {
+            long n = 0;
+            for (bool failed = true; failed; ++n) {
+                failed = false;
+                std::optional<bool> is_known;
+                try {
+                    allfold::run(size, [&](auto& comm) {
+                        if (comm.rank() != culprit) return program(comm);
+                        try {
+                            const short_of_memory here(n);
+                            program(comm);
+                        } catch (...) {
+                            failed = has_failed;
+                            throw;
+                        }
+                        failed = has_failed;
+                    });
+                } catch (const std::bad_alloc&) {
+                    is_known = true;
+                } catch (const std::exception&) {
+                    is_known = false;
+                }
+                INFO("P = " << size << ", rank " << culprit << ", allocation " << n);
+                REQUIRE(is_known == (failed ? std::optional(true) : std::nullopt));
+            }
+            CHECK(n > 1);
+        }
+}
+
+const std::string text = "more than fits into a string without memory of its own";
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+    return allocate(bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+using namespace allfold;
+
+TEST_CASE("a rank that is out of memory in a collective releases the others") {
+    for (const std::size_t n : {10, 100000})
+        fail_each_allocation([n](auto& comm) {
+            std::vector<int> x(n, comm.rank());
+            all_reduce(comm, x, sum{});
+            inclusive_scan(comm, x, sum{});
+        });
+    fail_each_allocation([](auto& comm) {
+        const auto join = associative([](const std::string& a, const std::string& b) { return a + b; });
+        std::string word = text;
+        inclusive_scan(comm, word, join);
+        std::vector<std::string> words(3, text);
+        all_reduce(comm, words, join);
+    });
+    fail_each_allocation([](auto& comm) {
+        const auto ranks = static_cast<std::size_t>(comm.size());
+        std::vector<int> in(10 * ranks), out;
+        all_to_all(comm, in, std::vector<std::size_t>(ranks, 10), out);
+    });
+}
+
+TEST_CASE("a rank that is out of memory with operations in flight releases the others") {
+    fail_each_allocation([](auto& comm) {
+        std::vector<int> x(10), y(10000);
+        auto first = all_reduce.start(comm, x, sum{}), second = all_reduce.start(comm, y, sum{});
+        second.then([] {});
+        wait_all(second, first);
+        persistent again = all_reduce.prepare(comm, x, sum{});
+        again();
+        together(comm, all_reduce.with(x, sum{}), broadcast.with(y));
+    });
+    fail_each_allocation([](auto& comm) {
+        progress_thread helper(comm);
+        std::vector<int> x(100);
+        auto all = helper.start([&](auto& there) { return all_reduce.start(there, x, sum{}); });
+        all.wait();
+    });
+}
+
+TEST_CASE("a rank that is out of memory where a team is formed releases the others") {
+    fail_each_allocation([](auto& comm) {
+        auto halves = split(comm, color{0}, comm.rank());
+        int x = 1;
+        if (halves) x = all_reduce(*halves, x, sum{});
+    });
+}
+
+TEST_CASE("a rank that is out of memory with messages releases the others") {
+    fail_each_allocation([](auto& comm) {
+        const int right = (comm.rank() + 1) % comm.size(), left = (comm.rank() + comm.size() - 1) % comm.size();
+        std::vector<int> x(10), y(10), a(30000), b(30000);
+        exchange(comm, x, to{right}, y, from{left});
+        auto sent = send.start(comm, a, to{right}), received = receive.start(comm, b, from{any});
+        wait_all(sent, received);
+        std::string word = text;
+        auto also_sent = send.start(comm, word, to{right}, tag{1});
+        message found = probe(comm, from{left}, tag{1});
+        std::string other;
+        receive(found, other);
+        also_sent.wait();
+        persistent again = exchange.prepare(comm, x, to{right}, y, from{left});
+        again();
+    });
+}

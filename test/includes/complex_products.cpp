@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSL-1.0
+// Products of complex numbers, compiled for a processor with fused operations and optimised: all ranks must have the
+// same bits, namely those of four products that are rounded before they are added.
+#include <complex>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/collective/all_reduce.hpp"
+#include "allfold/schedule/recursive_doubling.hpp"
+#include "allfold/transport/thread.hpp"
+
+namespace {
+
+using complex = std::complex<double>;
+
+complex product_of(const complex& a, const complex& b) {
+    const volatile double rr = a.real() * b.real(), ii = a.imag() * b.imag(), ri = a.real() * b.imag(),
+                          ir = a.imag() * b.real();
+    return {rr - ii, ri + ir};
+}
+complex operand(int rank, std::size_t i) {
+    return {1.0 / (3 + rank + double(i)), 0.7 - 1.0 / (2 + rank * 5 + double(i))};
+}
+
+bool same_bits(const std::vector<complex>& a, const std::vector<complex>& b) {
+    return std::memcmp(a.data(), b.data(), a.size() * sizeof(complex)) == 0;
+}
+
+}  // namespace
+
+int main() {
+    bool is_right = true;
+    for (const std::size_t n : {1, 5, 1000}) {
+        std::vector<complex> wanted(n);
+        for (std::size_t i = 0; i < n; ++i)
+            wanted[i] = product_of(product_of(operand(0, i), operand(1, i)), operand(2, i));
+        std::vector<std::vector<complex>> chosen(3), doubled(3);
+        allfold::run(3, [&](auto& comm) {
+            std::vector<complex> x(n);
+            for (std::size_t i = 0; i < n; ++i) x[i] = operand(comm.rank(), i);
+            auto y = x;
+            allfold::all_reduce(comm, x, allfold::product{}, allfold::order::tree);
+            allfold::all_reduce(comm, y, allfold::product{}, allfold::recursive_doubling{});
+            chosen[static_cast<std::size_t>(comm.rank())] = x;
+            doubled[static_cast<std::size_t>(comm.rank())] = y;
+        });
+        for (std::size_t r = 0; r < 3; ++r)
+            is_right = is_right && same_bits(chosen[r], wanted) && same_bits(doubled[r], wanted);
+    }
+    std::puts(is_right ? "the same bits" : "other bits");
+    return is_right ? 0 : 1;
+}
