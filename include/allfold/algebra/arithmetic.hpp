@@ -76,6 +76,9 @@ template <class T>
     else
         return __builtin_fmaf(a, b, -0.0F);
 }
+/// Whether i · i = -1: other types may have the shape of complex numbers.
+template <complex_number T>
+inline const bool multiplies_as_complex = (T(0, 1) * T(0, 1)).real() == typename T::value_type(-1);
 /// a · b. A processor with fused operations can round this in several ways, of which the compiler chooses one anew
 /// wherever it inlines a product: ranks would differ in the last bit. So each of the four products is rounded.
 template <complex_number T>
@@ -83,7 +86,7 @@ template <complex_number T>
 #if defined(__FP_FAST_FMA) || defined(__FMA__) || defined(__aarch64__)
     using part = typename T::value_type;
     if constexpr (std::same_as<part, double> || std::same_as<part, float>)
-        if (!std::is_constant_evaluated()) {
+        if (!std::is_constant_evaluated() && multiplies_as_complex<T>) {
             const part real = rounded_product(a.real(), b.real()) - rounded_product(a.imag(), b.imag());
             const part imaginary = rounded_product(a.real(), b.imag()) + rounded_product(a.imag(), b.real());
             if (real == real || imaginary == imaginary) return T(real, imaginary);
