@@ -127,6 +127,7 @@ class peers {
 /// cutting, as many as `blocks()` returns. A scratch slot has copies of these blocks; see `scratch_blocks`.
 enum class slot : std::uint8_t { input, result, scratch_a, scratch_b };
 
+/// Whether it is one of the scratch slots.
 [[nodiscard]] constexpr bool is_scratch(slot where) noexcept {
     return where == slot::scratch_a || where == slot::scratch_b;
 }
