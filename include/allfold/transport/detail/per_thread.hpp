@@ -28,6 +28,7 @@ class per_thread {
     struct pool {
         std::mutex mutex;
         T* idle = nullptr;
+        T* lost = nullptr;  // those of threads that asked when they were all but over: nobody knows when they end
         [[nodiscard]] static pool& instance() {
             static pool& all = *new pool;  // threads may outlive the program's static objects
             return all;
@@ -55,12 +56,17 @@ class per_thread {
         return *std::exchange(all.idle, all.idle->next_idle_);
     }
     [[gnu::cold, gnu::noinline]] static void join() {
-        if (has_ended) {  // a thread_local object asks from its destructor: this T is never given back
-            of_this_thread = &take();
-            return;
-        }
+        if (has_ended) return join_late();
         static const thread_local membership of_thread;
         of_this_thread = &of_thread.held;
+    }
+
+    /// For the destructor of an object of this thread. What it gets is never given to another one.
+    static void join_late() {
+        of_this_thread = &take();
+        pool& all = pool::instance();
+        const std::lock_guard lock(all.mutex);
+        of_this_thread->next_idle_ = std::exchange(all.lost, of_this_thread);
     }
 
     static inline constinit thread_local bool has_ended = false;  // of the membership of this thread
