@@ -102,7 +102,7 @@ void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { s
 using namespace allfold;
 
 TEST_CASE("a rank that is out of memory in a collective releases the others") {
-    for (const std::size_t n : {10, 100000})
+    for (const std::size_t n : {std::size_t{10}, std::size_t{100000}})
         fail_each_allocation([n](auto& comm) {
             std::vector<int> x(n, comm.rank());
             all_reduce(comm, x, sum{});

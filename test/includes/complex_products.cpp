@@ -32,7 +32,7 @@ bool same_bits(const std::vector<complex>& a, const std::vector<complex>& b) {
 
 int main() {
     bool is_right = true;
-    for (const std::size_t n : {1, 5, 1000}) {
+    for (const std::size_t n : {std::size_t{1}, std::size_t{5}, std::size_t{1000}}) {
         std::vector<complex> wanted(n);
         for (std::size_t i = 0; i < n; ++i)
             wanted[i] = product_of(product_of(operand(0, i), operand(1, i)), operand(2, i));
