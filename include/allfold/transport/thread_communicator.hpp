@@ -431,7 +431,7 @@ inline team<thread_communicator> thread_communicator::form(const rank_list& memb
         if (is_all) world_.decline_team(at, rank_);
         return {};
     }
-    std::shared_ptr<thread_world> world = world_.join_team(at, members, rank_, is_all);
+    const std::shared_ptr<thread_world> world = world_.join_team(at, members, rank_, is_all);
     try {
         std::unique_ptr<thread_communicator> own(new thread_communicator(*world, self));
         return {members, world, std::move(own)};
