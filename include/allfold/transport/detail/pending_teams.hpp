@@ -32,8 +32,8 @@ class pending_teams {
     [[nodiscard]] std::shared_ptr<World> join(lane at, const rank_list& members, int rank, bool is_all, Make make,
                                               HasLeft has_left) {
         const std::lock_guard lock(mutex_);
-        note(rank, at);
         pending_team& team = find_or_make(at, members, rank, make);
+        note(rank, at);  // without memory it has not come this far, and is missed until it leaves
         team.has_joined[static_cast<std::size_t>(members.find(rank))] = true;
         std::shared_ptr<World> world = team.world;
         for (int i = 0; i < members.size(); ++i)
@@ -98,6 +98,7 @@ class pending_teams {
                 const std::string why = text({"subset: rank ", rank, " forms a team of ", members.size(),
                                               " ranks, but rank ", each.first_joined(), " one of ", each.members.size(),
                                               " ranks: all members must pass the same ranks in the same order"});
+                note(rank, at);
                 // If that team lists this rank, its members would wait for it.
                 if (const int i = each.members.find(rank); i >= 0) each.world->fail(i, errc::mismatch, why);
                 throw error(errc::mismatch, why);
