@@ -11,20 +11,24 @@
 
 namespace {
 
-struct desk : allfold::detail::per_thread<desk> {
+/// Each test has its own kind, since a kind's pool outlives the test.
+template <int Test>
+struct desk_of : allfold::detail::per_thread<desk_of<Test>> {
     int retired = 0;
     void retire() noexcept { ++retired; }
 };
 
 /// Asks in its destructor. If it is older than what its thread got, that has gone to the pool by then.
+template <class Desk>
 struct late_asker {
-    desk** got = nullptr;
-    ~late_asker() { *got = &desk::mine(); }
+    Desk** got = nullptr;
+    ~late_asker() { *got = &Desk::mine(); }
 };
 
 }  // namespace
 
 TEST_CASE("each thread has its own, and the next one gets what a thread leaves") {
+    using desk = desk_of<1>;
     CHECK(desk::of_this_thread == nullptr);
     desk* const own = &desk::mine();
     CHECK(own == desk::of_this_thread);
@@ -54,16 +58,18 @@ TEST_CASE("each thread has its own, and the next one gets what a thread leaves")
 }
 
 TEST_CASE("a thread that never asks takes none") {
+    using desk = desk_of<2>;
     bool asked = true;
     std::thread([&] { asked = desk::of_this_thread != nullptr; }).join();
     CHECK_FALSE(asked);
 }
 
 TEST_CASE("what an object of a thread gets in its destructor is nobody else's") {
+    using desk = desk_of<3>;
     desk* at_first = nullptr;
     desk* at_last = nullptr;
     std::thread([&] {
-        thread_local late_asker asker;
+        thread_local late_asker<desk> asker;
         asker.got = &at_last;
         at_first = &desk::mine();
     }).join();

@@ -20,12 +20,12 @@ namespace allfold {
 /// What may be wrong with an execution.
 enum class verdict : std::uint8_t {
     deadlock,              ///< ranks wait, and nothing is in flight
-    deadlock_unless_held,  ///< the same, but only if standard sends are not held for their receivers
+    deadlock_unless_held,  ///< the same, but only if sends that may be held for their receivers are not
     no_progress,           ///< ranks test again and again, and nothing arrives any more
     failed,                ///< an exception leaves a rank, or a collective on it
     timed_out,             ///< the same, because a deadline has passed
     disagreement,          ///< ranks do not call the same collectives, or not in the same order
-    never_completed,       ///< operations are in flight when their communicator ends, or buffered sends may be
+    never_completed,       ///< operations are in flight when their communicator ends
     never_received,        ///< all ranks have returned, and messages are left
     never_freed,           ///< a rank has returned, but keeps a communicator
     changed_in_flight,     ///< the program writes memory that an operation in flight sends, or receives into
@@ -37,7 +37,7 @@ enum class verdict : std::uint8_t {
 [[nodiscard]] constexpr const char* name_of(verdict what) noexcept {
     switch (what) {
         case verdict::deadlock: return "deadlock";
-        case verdict::deadlock_unless_held: return "deadlock unless sends are buffered";
+        case verdict::deadlock_unless_held: return "deadlock unless sends are held";
         case verdict::no_progress: return "no progress";
         case verdict::failed: return "a rank fails";
         case verdict::timed_out: return "a deadline passes";
@@ -84,7 +84,8 @@ struct exploring {
     }
 };
 
-/// How a send in standard mode is treated, which may or may not wait for its receive.
+/// How sends are treated that may or may not be held for their receivers: standard ones, which wait if they are not,
+/// and buffered ones, for which `detach_buffer` then waits.
 enum class standard_sends : std::uint8_t {
     held,           ///< no send waits
     as_needed,      ///< no send waits; then, in the same order of messages, each waits unless it must be held

@@ -353,10 +353,9 @@ class explored_communicator final : public transport_defaults, private detail::e
     [[nodiscard]] std::size_t in_flight() const noexcept override { return background_.size(); }
     void cut() noexcept override {
         if (!world_.is_over(self_)) {
-            if (!is_cut) world_.of(self_).left_in_flight += background_.size();
+            if (!is_cut && !world_.of(self_).failure) world_.of(self_).left_in_flight += background_.size();
             if (background_.knows_any()) detail::note_question_of_the_past();  // whether it is done by now
             note_unreceived();
-            note_buffer();
         }
         background_.end();
         std::erase(world_.of(self_).listens, news());
@@ -438,12 +437,6 @@ class explored_communicator final : public transport_defaults, private detail::e
             world_.of(self_).unreceived.push_back(
                 detail::text_of_lost(world_, group_, each.head, ranks_[each.source], self_));
         });
-    }
-    /// Only `detach_buffer` waits until what was sent in mode::buffered has left; without that, on a real transport, it
-    /// may not have left yet.
-    void note_buffer() {
-        if (background_.office && !static_cast<detail::post_office&>(*background_.office).buffer.is_empty())
-            world_.of(self_).leaves_buffer = true;
     }
     /// What a message is, in words.
     [[nodiscard]] const char* name_of(lane on, const outgoing& message) const {
@@ -569,8 +562,7 @@ struct detail::task_hooks<explored_communicator> {
     /// a receive that has been matched is done, whether or not the sender looks, and the send may be notified of that
     /// much later. A long one is asked for its data, as over MPI.
     static void wait_as_searched(explored_communicator& comm, sending& out, bool stays) {
-        if (out.how == mode::standard && out.may_wait && out.receiver != null_rank)
-            out.is_held = stays || comm.holds_send();
+        if (out.how == mode::standard && out.receiver != null_rank) out.is_held = stays || comm.holds_send();
         if (out.how == mode::synchronous) out.is_held = false;
         out.has_no_limit = out.how != mode::synchronous || out.data.bytes() <= credit::longest_message;
     }

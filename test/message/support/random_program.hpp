@@ -81,10 +81,11 @@ class random_program {
     }
 
     [[nodiscard]] int size() const noexcept { return static_cast<int>(of_rank_.size()); }
-    /// Whether it has a standard send that is too long for some transport to hold.
+    /// Whether it has a send that may be held, and is too long for some transport to hold.
     [[nodiscard]] bool may_wait() const {
         return has([](const action& each) {
-            return each.is_send() && each.how == mode::standard && each.elements == lengths.back();
+            return each.is_send() && (each.how == mode::standard || each.how == mode::buffered) &&
+                   each.elements == lengths.back();
         });
     }
 

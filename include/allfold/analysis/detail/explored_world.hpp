@@ -112,7 +112,6 @@ class explored_world final : public order_observer {
         std::vector<std::string> kept;              // texts about those left when it has returned
         int refusals = 0;                           // calls that have thrown because the execution is over
         std::size_t left_in_flight = 0;             // operations when a communicator ended
-        bool leaves_buffer = false;                 // attached there, with copies that may not have left
         explored_channel other;                     // the alternative in a step without a message
         bool has_chosen_other = false;
         std::vector<explored_channel> unseen_answers;  // to sends that nobody tests
@@ -200,7 +199,6 @@ class explored_world final : public order_observer {
             each.thrown.clear();
             each.kept.clear();
             each.left_in_flight = 0;
-            each.leaves_buffer = false;
             each.calls.clear();
             each.unreceived.clear();
             each.changed.clear();

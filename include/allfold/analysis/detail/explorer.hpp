@@ -335,7 +335,6 @@ class explorer {
                                    text_of_ranks(world_)}));
         }
         add_kept();
-        add_buffers();
         if (!world_.has_passed_deadline()) add_lost();
         difference_ = values_.difference();
     }
@@ -362,15 +361,6 @@ class explorer {
         for (int r = 0; r < world_.size(); ++r)
             for (const std::string& each : world_.of(r).kept) all += (all.empty() ? "" : "\n    ") + each;
         if (!all.empty()) add(verdict::never_freed, all);
-    }
-    void add_buffers() {
-        std::string all;
-        for (int r = 0; r < world_.size(); ++r)
-            if (world_.of(r).leaves_buffer)
-                all += text({all.empty() ? "" : "\n    ", "rank ", r,
-                             " ends a communicator without detach_buffer: what it sent in mode::buffered may not "
-                             "have left"});
-        if (!all.empty()) add(verdict::never_completed, all);
     }
     [[nodiscard]] std::uint64_t ranks_that_have_not_returned() {
         std::uint64_t all = 0;
