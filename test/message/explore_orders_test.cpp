@@ -41,6 +41,14 @@ bool is_shown_again(const random_program& program, const allfold::finding& one, 
     const allfold::exploration again = allfold::replay(program.size(), body, one.schedule, options);
     return !again.ok() && again.first().what == one.what;
 }
+/// A fault hides what comes after it in its order, and what needs a send to be held there while another one waits.
+std::set<verdict> comparable(std::set<verdict> faults) {
+    const auto has_any = [&](auto... these) { return (faults.contains(these) || ...); };
+    if (has_any(verdict::failed)) faults.erase(verdict::deadlock_unless_held);
+    if (has_any(verdict::failed, verdict::deadlock, verdict::deadlock_unless_held, verdict::never_received))
+        faults.erase(verdict::never_completed);
+    return faults;
+}
 bool has_one_held(const allfold::finding& one) {
     return one.what == verdict::deadlock_unless_held &&
            allfold::history_of(one).find("has its send held") != std::string::npos;
@@ -72,7 +80,7 @@ TEST_CASE("what explore leaves out has the outcome of what it explores, also wit
                         << "without reduction: " << explain(all.found));
         REQUIRE(some.found.complete());
         REQUIRE(some.seen == all.seen);
-        REQUIRE(some.faults == all.faults);
+        REQUIRE(comparable(some.faults) == comparable(all.faults));
     }
     INFO(compared << " programs, " << of_one_order << " of one order, " << executions << " executions, without "
                   << without);
@@ -102,7 +110,7 @@ TEST_CASE("sends that wait unless an order needs them held deadlock if any choic
         without += all.found.executions();
         INFO("program " << i << ": " << program.text() << explain(some.found)
                         << "each by itself: " << explain(all.found));
-        REQUIRE(some.faults == all.faults);
+        REQUIRE(comparable(some.faults) == comparable(all.faults));
         for (const allfold::finding& one : some.found.findings()) {
             REQUIRE(is_shown_again(program, one, as_needed));
             of_both += has_one_held(one) ? 1 : 0;

@@ -354,12 +354,17 @@ class explored_communicator final : public transport_defaults, private detail::e
     void cut() noexcept override {
         if (!world_.is_over(self_)) {
             if (!is_cut && !world_.of(self_).failure) world_.of(self_).left_in_flight += background_.size();
-            if (background_.knows_any()) detail::note_question_of_the_past();  // whether it is done by now
+            if (ends_something()) detail::note_question_of_the_past();  // whether it is done by now
             note_unreceived();
         }
         background_.end();
         std::erase(world_.of(self_).listens, news());
         is_cut = true;
+    }
+    /// Whether something that nobody waits for is in flight now, or would have been if other messages had come first.
+    [[nodiscard]] bool ends_something() const noexcept {
+        return background_.knows_any() || world_.of(self_).has_released ||
+               (background_.office && !static_cast<const detail::post_office&>(*background_.office).buffer.is_empty());
     }
     void require_attached() const {
         if (is_cut) throw error(errc::bad_argument, "explore: a communicator is used after its execution has ended");

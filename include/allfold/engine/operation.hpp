@@ -115,6 +115,7 @@ class operation {
         if (!work_->done()) {
             if (!work_->is_releasable())
                 throw error(errc::bad_argument, "release: a collective is in flight: wait for it");
+            detail::note_question_at_the_end();
             work_.release()->detach();
         }
         work_.reset();

@@ -47,6 +47,10 @@ class random_program {
                 add_ready(from, to);
                 continue;
             }
+            if (may_ask && below(4) == 0) {
+                add_composite(below, from, to, tag);
+                continue;
+            }
             constexpr mode modes[] = {mode::synchronous, mode::buffered, mode::standard, mode::standard,
                                       mode::standard,    mode::standard, mode::standard};
             const mode how = modes[below(7)];
@@ -63,11 +67,13 @@ class random_program {
             if (may_test && !may_ask && below(3) == 0) add_cancelled(below, from, to, tag);
             if (may_test && below(may_ask ? 4 : 2) == 0) {
                 constexpr kind questions[] = {kind::test,      kind::wait_any, kind::cancel, kind::wait_some,
-                                              kind::test_some, kind::then,     kind::look};
-                add(to, {questions[below(may_ask ? 7 : 6)], any_rank, any_tag});
+                                              kind::test_some, kind::then,     kind::look,   kind::wait_all};
+                add(to, {questions[below(may_ask ? 8 : 6)], any_rank, any_tag});
             }
             if (below(size == 2 ? 4 : 12) == 0) add_to_all({below(3) == 0 ? kind::reduce_and_wait : kind::reduce});
         }
+        if (may_ask && below(2) == 0) buffer_bytes_ = lengths.back() * sizeof(std::uint32_t);
+        if (may_ask && below(3) == 0) add(below(of_rank_.size()), {kind::reattach});
         for (auto& each : of_rank_)
             if (each.size() > 1 && below(3) == 0) std::swap(each[below(each.size())], each[below(each.size())]);
     }
@@ -99,7 +105,7 @@ class random_program {
         auto team = allfold::subset(comm, allfold::rank_list(everybody));
         std::deque<flight> flights;
         const bool has_buffer = has([](const action& each) { return each.how == mode::buffered; });
-        if (has_buffer) allfold::attach_buffer(comm, 1 << 20);
+        if (has_buffer) allfold::attach_buffer(comm, buffer_bytes_);
         const auto mix = [&](std::uint32_t x) { seen = (seen ^ (x + 0x85ebca6bU)) * 0x9e3779b1U + (seen >> 7); };
         const auto first = [&]() -> flight* {
             const auto found = std::ranges::find_if(flights, [](const flight& f) { return !f.is_over; });
@@ -204,6 +210,57 @@ class random_program {
                 case kind::then:
                     if (pending != nullptr) pending->work.then([pending, &mix] { mix(pending->data.front() + 37); });
                     break;
+                case kind::wait_all:
+                    with_all(flights, end, [](auto& works) {
+                        allfold::wait_all(works);
+                        std::vector<std::size_t> all(works.size());
+                        std::iota(all.begin(), all.end(), std::size_t{0});
+                        return all;
+                    });
+                    break;
+                case kind::exchange: {
+                    std::vector<std::uint32_t> place(longest_);
+                    const allfold::status got = of_its_ranks([&](auto& ranks) {
+                        return allfold::exchange(ranks, data, allfold::to{each.peer}, place, allfold::from{each.peer},
+                                                 under);
+                    });
+                    data = std::move(place);
+                    take(got);
+                    break;
+                }
+                case kind::prepared_send: {
+                    auto twice = of_its_ranks([&](auto& ranks) {
+                        return allfold::send.prepare(ranks, data, allfold::to{each.peer}, under, each.how);
+                    });
+                    twice();
+                    data.front() += 41;
+                    twice();
+                    break;
+                }
+                case kind::prepared_receive: {
+                    allfold::status got;
+                    data.resize(longest_);
+                    auto twice = of_its_ranks([&](auto& ranks) {
+                        return allfold::receive.prepare(ranks, data, source, under, allfold::status_in{got});
+                    });
+                    for (int i = 0; i < 2; ++i) {
+                        twice();
+                        take(got);
+                    }
+                    break;
+                }
+                case kind::released_send: {
+                    flight& f = flights.emplace_back();
+                    f.data = std::move(data);
+                    f.is_over = true;
+                    of_its_ranks([&](auto& ranks) {
+                        return allfold::send.start(ranks, f.data, allfold::to{each.peer}, under, each.how);
+                    }).release();
+                    break;
+                }
+                case kind::reattach:
+                    if (has_buffer) allfold::attach_buffer(comm, allfold::detach_buffer(comm));
+                    break;
                 case kind::branch: is_left_out = seen % 2 == 1; break;
                 case kind::look:
                     if (auto found = allfold::try_probe(comm, source, under)) {
@@ -223,10 +280,29 @@ class random_program {
     }
 
     [[nodiscard]] std::string text() const {
-        constexpr const char* names[] = {"send",      "start_send",   "receive",         "start_receive", "reduce",
-                                         "wait",      "test",         "cancel",          "wait_any",      "wait_some",
-                                         "test_some", "then",         "reduce_and_wait", "try_probe",     "probe",
-                                         "branch",    "cancel_latest"};
+        constexpr const char* names[] = {"send",
+                                         "start_send",
+                                         "receive",
+                                         "start_receive",
+                                         "reduce",
+                                         "wait",
+                                         "test",
+                                         "cancel",
+                                         "wait_any",
+                                         "wait_some",
+                                         "test_some",
+                                         "then",
+                                         "reduce_and_wait",
+                                         "try_probe",
+                                         "probe",
+                                         "branch",
+                                         "cancel_latest",
+                                         "wait_all",
+                                         "exchange",
+                                         "prepared_send",
+                                         "prepared_receive",
+                                         "released_send",
+                                         "reattach"};
         constexpr const char* modes[] = {"standard", "buffered", "synchronous", "ready"};
         std::string all;
         for (std::size_t r = 0; r < of_rank_.size(); ++r) {
@@ -262,7 +338,13 @@ class random_program {
         look,
         blocking_probe,
         branch,
-        cancel_latest
+        cancel_latest,
+        wait_all,
+        exchange,
+        prepared_send,
+        prepared_receive,
+        released_send,
+        reattach
     };
     struct action {
         kind what;
@@ -271,7 +353,10 @@ class random_program {
         mode how = mode::standard;
         std::size_t elements = 1;
         bool is_in_team = false;  // in a team of all ranks, instead of the communicator itself
-        [[nodiscard]] bool is_send() const noexcept { return what == kind::blocking_send || what == kind::start_send; }
+        [[nodiscard]] bool is_send() const noexcept {
+            return what == kind::blocking_send || what == kind::start_send || what == kind::exchange ||
+                   what == kind::prepared_send || what == kind::released_send;
+        }
     };
     /// The last one is longer than what threads always hold.
     static constexpr std::array<std::size_t, 8> lengths{1, 1, 1, 1, 1, 1, 300, 2000};
@@ -324,6 +409,34 @@ class random_program {
         if (below(3) != 0) add(to, {kind::start_receive, static_cast<int>(from), tag});
         if (below(4) == 0) add(to, {kind::cancel_latest});
     }
+    /// Adds an exchange, or a prepared send that is started twice, or one that is released, with what receives it.
+    template <class Below>
+    void add_composite(Below below, std::size_t from, std::size_t to, int tag) {
+        const int sender = static_cast<int>(from), receiver = static_cast<int>(to);
+        constexpr mode modes[] = {mode::standard, mode::standard, mode::synchronous, mode::buffered};
+        const mode how = modes[below(4)];
+        const std::size_t elements = lengths[below(lengths.size())];
+        const int source = below(2) == 0 ? any_rank : sender;
+        switch (below(4)) {
+            case 0:
+                add(from, {kind::exchange, receiver, tag, below(2) == 0, mode::standard, elements});
+                if (below(2) == 0) return add(to, {kind::exchange, sender, tag, below(2) == 0, mode::standard, 1});
+                add(to, {kind::start_send, sender, tag, below(2) == 0});
+                return add(to, {kind::blocking_receive, source, tag});
+            case 1:
+                add(from, {kind::prepared_send, receiver, tag, below(2) == 0, how, elements});
+                if (below(2) == 0) return add(to, {kind::prepared_receive, source, tag});
+                add(to, {kind::start_receive, source, tag});
+                return add(to, {kind::blocking_receive, sender, any_tag});
+            case 2:
+                add(from, {kind::blocking_send, receiver, tag, true, how, elements});
+                add(from, {kind::start_send, receiver, tag, true});
+                return add(to, {kind::prepared_receive, source, tag});
+            default:
+                add(from, {kind::released_send, receiver, tag, below(2) == 0, how, elements});
+                return add(to, {kind::blocking_receive, source, tag});
+        }
+    }
     template <class Is>
     [[nodiscard]] bool has(Is is) const {
         return std::ranges::any_of(of_rank_, [&](const auto& each) { return std::ranges::any_of(each, is); });
@@ -346,7 +459,7 @@ class random_program {
     }
 
     std::vector<std::vector<action>> of_rank_;
-    std::size_t longest_ = 1;
+    std::size_t longest_ = 1, buffer_bytes_ = std::size_t{1} << 20;
 };
 
 }  // namespace test

@@ -112,6 +112,7 @@ class explored_world final : public order_observer {
         std::vector<std::string> kept;              // texts about those left when it has returned
         int refusals = 0;                           // calls that have thrown because the execution is over
         std::size_t left_in_flight = 0;             // operations when a communicator ended
+        bool has_released = false;                  // something in flight
         explored_channel other;                     // the alternative in a step without a message
         bool has_chosen_other = false;
         std::vector<explored_channel> unseen_answers;  // to sends that nobody tests
@@ -199,6 +200,7 @@ class explored_world final : public order_observer {
             each.thrown.clear();
             each.kept.clear();
             each.left_in_flight = 0;
+            each.has_released = false;
             each.calls.clear();
             each.unreceived.clear();
             each.changed.clear();
@@ -360,6 +362,7 @@ class explored_world final : public order_observer {
         asks_ |= self;
         if (what == order_question::now) asks_for_ends_ |= self;
         if (what == order_question::of_the_past) sees_all_ |= self;
+        if (what == order_question::at_the_end) of(running_).has_released = true;
         if (what != order_question::to_others) return;
         sends_ready_ = true;
         note_all_ranks_ask();

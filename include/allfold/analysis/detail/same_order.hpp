@@ -41,8 +41,9 @@ class same_order {
         const auto goes_on = [](const explored_step& each) {
             return each.rank != explored_world::nobody && !each.holds();
         };
-        if (const int any = first([&](const auto& each) { return goes_on(each) && is_free(each, is_unseen); });
-            any >= 0)
+        // What no rank waits for comes as late as can be: a send may still be in flight when its communicator ends.
+        const auto is_free_now = [&](const auto& each) { return goes_on(each) && is_free(each, is_unseen); };
+        if (const int any = first([&](const auto& each) { return is_free_now(each) && !may_be_late(each); }); any >= 0)
             return any;
         if (const int next =
                 first([&](const auto& each) { return goes_on(each) && ranks_[at(each.rank)].is_next(each); });
@@ -50,6 +51,7 @@ class same_order {
             ranks_[at(possible[at(next)].rank)].take(possible[at(next)]);
             return next;
         }
+        if (const int late = first(is_free_now); late >= 0) return late;
         const int early = first([&](const auto& each) { return goes_on(each) && !each.is_last_resort; });
         if (early < 0) return 0;  // no rank goes on, or does more than test in vain
         std::uint64_t asked = 0;
@@ -99,6 +101,14 @@ class same_order {
         if (world_.of(step.rank).at == explored_world::place::chooses && own.next()->has_message) return true;
         return step.channel.is_answer() && !own.has(step);
     }
+    /// Whether it is about the end of a send other than the one that its rank waits for.
+    [[nodiscard]] bool may_be_late(const explored_step& step) const {
+        return step.channel.is_answer() && !is_about_awaited_send(step);
+    }
+    [[nodiscard]] bool is_about_awaited_send(const explored_step& step) const {
+        const explored_call* const call = world_.call_of(step.rank);
+        return call != nullptr && step.channel.group == call->group && step.channel.on == lane_of_answer(call->number);
+    }
     /// The step that holds the send which keeps back what this rank gets next; -1 if none is found.
     [[nodiscard]] int find_hold(const std::vector<explored_step>& possible, int rank, std::uint64_t& asked) {
         const explored_step* const next = ranks_[at(rank)].next();
@@ -114,12 +124,10 @@ class same_order {
     }
     /// The step that holds the send that the rank waits for, or any of its sends if that is not known.
     [[nodiscard]] int hold_of(const std::vector<explored_step>& possible, int rank) {
-        const explored_call* const call = world_.call_of(rank);
         int found = -1;
         for (std::size_t i = possible.size(); i-- > 0;)
             if (possible[i].rank == rank && possible[i].holds()) {
-                if (call != nullptr && possible[i].channel.on == lane_of_answer(call->number))
-                    return static_cast<int>(i);
+                if (is_about_awaited_send(possible[i])) return static_cast<int>(i);
                 found = static_cast<int>(i);
             }
         return found;

@@ -15,6 +15,7 @@ enum class order_question : std::uint8_t {
     now,          ///< what has arrived at the point where the rank looks
     of_messages,  ///< which message arrives first, as in a receive from any rank
     of_the_past,  ///< what had arrived before, collectives included, without looking again
+    at_the_end,   ///< whether what is released now is done when its communicator ends
     to_others     ///< what other ranks have done by the time something reaches them
 };
 
@@ -58,6 +59,7 @@ inline void note_question(order_question what) noexcept {
 inline void note_question_of_order() noexcept { note_question(order_question::now); }
 inline void note_question_of_messages() noexcept { note_question(order_question::of_messages); }
 inline void note_question_of_the_past() noexcept { note_question(order_question::of_the_past); }
+inline void note_question_at_the_end() noexcept { note_question(order_question::at_the_end); }
 inline void note_question_to_others() noexcept { note_question(order_question::to_others); }
 
 }  // namespace allfold::detail
