@@ -48,7 +48,7 @@ class explorer {
         } at_the_end{world_};
         world_.sends = options_.sends == standard_sends::each_by_itself ? sending::chosen : sending::held;
         if (options_.frontier.empty() || resume_from(options_.frontier)) explore_all();
-        if (found_.complete_ && must_explore_without_room()) {
+        while (found_.complete_ && must_explore_without_room()) {
             world_.sends = sending::waits;
             tree_.forget();
             explore_all();
@@ -101,6 +101,7 @@ class explorer {
                 return;
             }
             const auto leftovers = find_leftovers();
+            const std::size_t known_cancels = asked_.of_cancels.size();
             const bool must_restart = has_learned();
             asked |= world_.asked().of_messages;
             if (end == ending::complete) judge();
@@ -108,6 +109,7 @@ class explorer {
             if (end == ending::asleep) any_order |= ranks_that_have_not_returned();  // they might have asked later
             if (!released() || !repeats()) return;
             if (must_restart) {
+                if (asked_.of_cancels.size() != known_cancels) hold_sends_again();
                 tree_.forget();
                 expected_to_ask |= std::exchange(asked, 0);
                 continue;
@@ -115,6 +117,13 @@ class explorer {
             if (!record_execution(end, leftovers, any_order)) return;
         }
         if ((expected_to_ask & ~asked) != 0) add_not_repeated("the first execution");
+    }
+    /// If the program cancels a send only where sends wait, no execution in which they are held has had that choice.
+    void hold_sends_again() {
+        if (options_.sends != standard_sends::as_needed || world_.sends != sending::waits) return;
+        world_.sends = sending::held;
+        found_.executions_ = executions_before_;
+        found_.redundant_ = 0;
     }
     /// Called after an execution that counts; false if no other one is to follow.
     [[nodiscard]] bool record_execution(ending end, const std::vector<explored_leftover>& leftovers,

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <thread>
 
 #include "allfold/transport/detail/cache_size.hpp"
 
@@ -26,9 +25,7 @@ class awaited_receives {
 
     explicit awaited_receives(int ranks) noexcept : awaited_receives(ranks, cache_bytes()) {}
     awaited_receives(int ranks, std::size_t cache) noexcept
-        : share_(cache / 2 /
-                 std::clamp(std::size_t{std::thread::hardware_concurrency()}, std::size_t{1},
-                            static_cast<std::size_t>(ranks))) {}
+        : share_(cache / 2 / static_cast<std::size_t>(ranks)) {}
 
     /// Adds a receive that waits from now on; returns whether it counts.
     bool add(std::size_t bytes) noexcept {
