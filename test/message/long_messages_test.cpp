@@ -150,6 +150,16 @@ TEST_CASE("several long messages at once, received in the opposite order, and pr
     SUCCEED();
 }
 
+TEST_CASE("all ranks have a share in the cache, however many share a core") {
+    using allfold::detail::awaited_receives;
+    constexpr std::size_t counted = awaited_receives::min_bytes, cache = 2 * 64 * counted;
+    for (const int ranks : {1, 2, 8, 64}) {
+        const awaited_receives each(ranks, cache);
+        const std::size_t share = 64 * counted / static_cast<std::size_t>(ranks);
+        CHECK((each.exceed_cache(share + 1) && !each.exceed_cache(share)));
+    }
+}
+
 TEST_CASE("as many messages as are awaited at one time, of late, exceed a cache or do not") {
     using allfold::detail::awaited_receives;
     CHECK(allfold::detail::cache_bytes() >= 256 << 10);

@@ -436,9 +436,8 @@ inline void post_office::start(sending& s, post_port& port) {
     } else if (s.data.type->is_encoded()) {
         asking.parts[1] = {reinterpret_cast<std::byte*>(&s.encoded_bytes), sizeof s.encoded_bytes};
     } else if (direct_reader_.is_possible()) {
-        direct_reader_.offer(s, [&](std::size_t n) {
-            return !matching_.awaited().exceed_cache(n) && port.is_far(s.receiver, n);
-        });
+        direct_reader_.offer(
+            s, [&](std::size_t n) { return !matching_.awaited().exceed_cache(n) && port.is_far(s.receiver, n); });
         asking.parts[1] = {reinterpret_cast<std::byte*>(&s.read_from), sizeof s.read_from};
     }
     s.carrier = &asking;
