@@ -549,7 +549,7 @@ struct detail::task_hooks<explored_communicator> {
     }
     static std::size_t start_message(explored_communicator& comm, const char* what, sending* out, const receiving* in,
                                      bool is_waited_for) {
-        const bool is_copy = out != nullptr && !out->may_wait;  // of the send of the latest call
+        const bool is_copy = out != nullptr && out->is_copy;  // of the send of the latest call
         const std::size_t call = is_copy ? comm.latest_call()
                                          : comm.note_message(what, out != nullptr ? out->receiver : null_rank,
                                                              in != nullptr ? in->source : null_rank,

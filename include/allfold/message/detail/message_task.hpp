@@ -361,7 +361,7 @@ class buffered_send final : public send_buffer::copy {
     [[nodiscard]] message_request copy_of(const sending& s) {
         message_request own("buffered send");
         own.out.emplace(s.receiver, s.label, mode::standard, s.data);
-        own.out->may_wait = false;
+        own.out->is_copy = true;
         own.out->data.data = copy_.data();
         own.out->data.type = &type_;
         return own;

@@ -31,8 +31,8 @@ struct sending {
     mode how;
     message_data data;
     std::uint32_t number = 0;
-    bool may_wait = true;       // a standard send that may wait for its receive: analysis/explore sets is_held
-    bool is_held = true;        // held by its receiver; if not, it waits for its receive
+    bool is_copy = false;       // made by a buffered send
+    bool is_held = true;        // by its receiver, unless analysis/explore says that it waits for its receive
     bool has_no_limit = false;  // held whatever its length, and however much is held already
     bool is_done = true;
     std::exception_ptr failure;
