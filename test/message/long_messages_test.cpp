@@ -151,20 +151,25 @@ TEST_CASE("several long messages at once, received in the opposite order, and pr
 }
 
 TEST_CASE("all ranks have a share in the cache, however many share a core") {
-    using allfold::detail::awaited_receives;
-    constexpr std::size_t counted = awaited_receives::min_bytes, cache = 2 * 64 * counted;
-    for (const int ranks : {1, 2, 8, 64}) {
-        const awaited_receives each(ranks, cache);
-        const std::size_t share = 64 * counted / static_cast<std::size_t>(ranks);
-        CHECK((each.exceed_cache(share + 1) && !each.exceed_cache(share)));
-    }
+    using allfold::detail::cache_share;
+    using allfold::detail::shared_cache;
+    constexpr shared_cache only_one{32 << 20, 2}, one_of_eight{32 << 20, 16}, of_its_own{1 << 20, 1};
+    CHECK(cache_share(only_one, 1, 2) == 32 << 20);
+    CHECK(cache_share(only_one, 2, 2) == 16 << 20);
+    CHECK(cache_share(only_one, 8, 2) == 4 << 20);
+    CHECK(cache_share(one_of_eight, 8, 128) == 4 << 20);  // they may all share one
+    CHECK(cache_share(one_of_eight, 128, 128) == 2 << 20);
+    CHECK(cache_share(one_of_eight, 256, 128) == 1 << 20);
+    CHECK(cache_share(of_its_own, 64, 64) == 1 << 20);
+    CHECK(cache_share(only_one, 2, 0) == 8 << 20);  // the number of processors is unknown
+    CHECK(cache_share(1) >= 256 << 10);
+    CHECK(cache_share(64) <= cache_share(1));
 }
 
 TEST_CASE("as many messages as are awaited at one time, of late, exceed a cache or do not") {
     using allfold::detail::awaited_receives;
-    CHECK(allfold::detail::cache_bytes() >= 256 << 10);
     constexpr std::size_t counted = awaited_receives::min_bytes;
-    awaited_receives all(1, 2 * 2 * counted);  // a share of 2 · counted: half is for what is sent
+    awaited_receives all(2 * 2 * counted);  // half is for what is sent
     const auto exceed = [&all](std::size_t bytes) { return all.exceed_cache(bytes); };
     CHECK_FALSE(exceed(2 * counted));
     CHECK(exceed(2 * counted + 1));

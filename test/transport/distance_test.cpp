@@ -48,6 +48,17 @@ TEST_CASE("for short messages no core is far, and the latest result is kept") {
     CHECK_FALSE(other.is_far_after_more(distance::min_bytes - 1));
 }
 
+TEST_CASE("for messages that exceed the caches no core is far, and none is measured") {
+    using allfold::detail::far_limits;
+    std::atomic<std::uint32_t> counter{1};
+    distance from;
+    const far_limits limits(nanoseconds::min(), 10000);
+    CHECK_FALSE(from.is_far(10001, counter, limits));
+    CHECK(from.is_far(10000, counter, limits));
+    CHECK_FALSE(from.is_far(10001, counter, limits));
+    CHECK(far_limits::usual_max_bytes(64) <= far_limits::usual_max_bytes(1));
+}
+
 TEST_CASE("a counter that has not gone on tells nothing: its line may have been here") {
     peer other{nanoseconds::min()};
     CHECK_FALSE(other.is_far());

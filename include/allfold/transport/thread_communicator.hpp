@@ -335,7 +335,7 @@ class thread_communicator : public transport_defaults {
     }
     [[nodiscard]] bool readers_are_far(std::span<detail::bulletin> all, std::size_t bytes) const noexcept {
         const auto self = static_cast<std::size_t>(rank_);
-        return all[self].is_far(all, self, bytes, *world_.tuning_.far_latency);
+        return all[self].is_far(all, self, bytes, world_.far_);
     }
     void ring_all() const noexcept {
         const detail::rank_board* const end = world_.boards_.data() + size_;
@@ -445,7 +445,7 @@ inline thread_communicator::peer_state& thread_communicator::connect(int peer) {
     auto& known = by_rank_[static_cast<std::size_t>(peer)];
     const bool is_first = !world_.has_channel_between(rank_, peer);
     known.reset(new peer_state{{peer, world_.channel_between(rank_, peer), world_.channel_between(peer, rank_),
-                                world_.board(peer), world_.tuning_.eager_bytes, *world_.tuning_.far_latency}});
+                                world_.board(peer), world_.tuning_.eager_bytes, world_.far_}});
     if (is_first) world_.board(peer).connections.fetch_add(1, std::memory_order_release);
     known->next = std::exchange(first_, known.get());
     ++known_;

@@ -48,8 +48,8 @@ struct thread_tuning {
     /// for 4 KiB (two cores, P = 24 to 64); reduce_scatter and all_to_all of 64 bytes take 1.1x to 1.5x the time.
     int notice_readers = 16;
     /// A peer is far away if a line takes longer than this to arrive from its core, as measured now and then: long
-    /// messages for it are written with streaming stores, which bypass all caches. If not set: 85 ns on AMD processors,
-    /// where this pays; elsewhere no peer is far.
+    /// messages for it, unless they exceed the caches, are written with streaming stores, which bypass all caches. If
+    /// not set: 85 ns on AMD processors, where this pays; elsewhere no peer is far.
     std::optional<std::chrono::nanoseconds> far_latency{};
 
     friend bool operator==(const thread_tuning&, const thread_tuning&) = default;
@@ -95,13 +95,14 @@ class thread_world {
         : size_(checked(size)),
           processors_(processors),
           tuning_(tuning),
+          far_(tuning.far_latency.value_or(detail::distance::usual_limit()), detail::far_limits::usual_max_bytes(size)),
           boards_(count()),
           announced_(count()),
           notices_(size > tuning.notice_readers ? count() : 0),
           bulletins_(size > 2 && size <= detail::bulletin::max_ranks && notices_.size() == 0 ? count() : 0),
           channels_(count()) {
         if (size > processors_) tuning_.spins = 0;
-        if (!tuning_.far_latency) tuning_.far_latency = detail::distance::usual_limit();
+        tuning_.far_latency = far_.latency;
     }
 
     [[nodiscard]] static int checked(int size) {
@@ -156,6 +157,7 @@ class thread_world {
     int size_;
     int processors_;
     thread_tuning tuning_;
+    detail::far_limits far_;
     detail::heap_array<detail::rank_board> boards_;
     detail::heap_array<detail::announcements> announced_;
     detail::heap_array<detail::notice_board> notices_;  // none if there are too few ranks

@@ -24,9 +24,9 @@ class awaited_receives {
     /// The minimum length of a receive that counts, and of a message that is copied with streaming stores.
     static constexpr std::size_t min_bytes = std::size_t{256} << 10;
 
-    /// `ranks`: as many as share the cache.
-    explicit awaited_receives(int ranks) noexcept : awaited_receives(ranks, cache_bytes()) {}
-    awaited_receives(int ranks, std::size_t cache) noexcept : share_(cache / 2 / static_cast<std::size_t>(ranks)) {}
+    explicit awaited_receives(int ranks) noexcept : awaited_receives(cache_share(ranks)) {}
+    /// `share`: this rank's share of the cache, half of which is for what it sends.
+    explicit awaited_receives(std::size_t share) noexcept : share_(share / 2) {}
 
     /// Adds a receive that waits from now on; returns whether it counts.
     bool add(std::size_t bytes) noexcept {

@@ -54,11 +54,11 @@ class alignas(line_bytes) bulletin {
     /// messages through the caches: all_reduce of 4 KiB takes 0.58x the time, 16 KiB 0.45x, 64 KiB 0.41x; broadcast of
     /// 4 to 256 KiB 0.75x to 0.8x.
     [[nodiscard]] bool is_far(std::span<const bulletin> all, std::size_t self, std::size_t bytes,
-                              std::chrono::nanoseconds limit) noexcept {
+                              const far_limits& limits) noexcept {
         if (bytes < distance::min_bytes) return false;
         asked_ = (asked_ + 1) % all.size();
         if (asked_ == self) asked_ = (asked_ + 1) % all.size();
-        const bool is_far = distances_[asked_].is_far(bytes, all[asked_].taken_[self], limit);
+        const bool is_far = distances_[asked_].is_far(bytes, all[asked_].taken_[self], limits);
         far_ = (far_ & ~(1u << asked_)) | (is_far ? 1u << asked_ : 0u);
         return far_ != 0;
     }

@@ -25,13 +25,8 @@ namespace allfold::detail {
 class thread_link {
   public:
     thread_link(int peer, channel& out, channel& in, rank_board& board_of_peer, std::size_t eager_bytes,
-                std::chrono::nanoseconds far_latency)
-        : peer_(peer),
-          eager_bytes_(eager_bytes),
-          out_(out),
-          in_(in),
-          board_of_peer_(board_of_peer),
-          far_latency_(far_latency) {}
+                const far_limits& far)
+        : peer_(peer), eager_bytes_(eager_bytes), out_(out), in_(in), board_of_peer_(board_of_peer), far_(far) {}
 
     [[nodiscard]] int peer() const noexcept { return peer_; }
     /// Called after making news visible to the peer.
@@ -43,7 +38,7 @@ class thread_link {
     enum class posting : std::uint8_t { refused, copied, lent };
     posting post(lane on, const outgoing& message);
     /// Whether the next `bytes` bytes for the peer are for a core that is far away.
-    [[nodiscard]] bool is_far(std::size_t bytes) noexcept { return distance_.is_far(bytes, out_.taken, far_latency_); }
+    [[nodiscard]] bool is_far(std::size_t bytes) noexcept { return distance_.is_far(bytes, out_.taken, far_); }
     [[nodiscard]] bool was_far() const noexcept { return distance_.was_far(); }
     /// Posts a message that is not urgent: `write(destination)` writes it to a cell or a buffer. Returns false if it
     /// has to be posted the general way. `waits`: this rank posts nothing more before it waits.
@@ -275,7 +270,7 @@ class thread_link {
     std::uint32_t prepared_ = buffers_of_a_channel;  // the claimed buffer, to be filled next; none
     std::size_t unprepared_ = 0;  // length of the message that last filled a buffer, if this rank has not waited since
     bool is_back_to_back_ = false;  // nor between that message and the one before
-    std::chrono::nanoseconds far_latency_;
+    far_limits far_;
     distance distance_;
 };
 
