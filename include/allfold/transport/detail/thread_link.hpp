@@ -25,8 +25,8 @@ namespace allfold::detail {
 class thread_link {
   public:
     thread_link(int peer, channel& out, channel& in, rank_board& board_of_peer, std::size_t eager_bytes,
-                const far_limits& far)
-        : peer_(peer), eager_bytes_(eager_bytes), out_(out), in_(in), board_of_peer_(board_of_peer), far_(far) {}
+                const far_limits& limits)
+        : peer_(peer), eager_bytes_(eager_bytes), out_(out), in_(in), board_of_peer_(board_of_peer), far_(limits) {}
 
     [[nodiscard]] int peer() const noexcept { return peer_; }
     /// Called after making news visible to the peer.
