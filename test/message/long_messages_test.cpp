@@ -4,6 +4,7 @@
 #include <barrier>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <thread>
 #include <utility>
@@ -39,6 +40,15 @@ std::vector<std::byte> bytes_of(int rank, std::size_t turn, std::size_t length) 
     return made;
 }
 
+/// Compares what has been copied last first: with memcmp, since a loop takes a hundred times as long under sanitizers.
+bool are_equal_from_the_end(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
+    for (std::size_t end = a.size(), begin = 0; end != 0; end = begin) {
+        begin = end - std::min(end, std::size_t{4096});
+        if (std::memcmp(a.data() + begin, b.data() + begin, end - begin) != 0) return false;
+    }
+    return a.size() == b.size();
+}
+
 }  // namespace
 
 TEST_CASE("a receiver copies alone what its sender does not help with") {
@@ -71,7 +81,7 @@ TEST_CASE("a sender who waits copies pieces of a long message, and all of them c
             std::thread receiver([&] {
                 offered.arrive_and_wait();
                 copy.copy_to(to.data(), turn % 2 == 0);
-                has_all = std::equal(to.rbegin(), to.rend(), from.rbegin());  // checks the last pieces first
+                has_all = are_equal_from_the_end(to, from);
             });
             copy.offer(from.data(), length, &helper);
             offered.arrive_and_wait();
