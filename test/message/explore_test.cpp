@@ -285,48 +285,6 @@ TEST_CASE("a send to nobody is no choice") {
     CHECK((found.ok() && found.executions() == 1));
 }
 
-TEST_CASE("a buffered send never waits, but its copy may stay in the buffer until it is received") {
-    const auto exchange = [](bool detaches_first, std::size_t sends) {
-        return explore(2, [=](explored_communicator& comm) {
-            const int other = 1 - comm.rank();
-            std::vector<int> got(sends);
-            allfold::attach_buffer(comm, sizeof(int));
-            for (std::size_t i = 0; i < sends; ++i) allfold::send(comm, 5, to{other}, allfold::mode::buffered);
-            if (detaches_first) allfold::detach_buffer(comm);
-            for (int& each : got) allfold::receive(comm, each, from{other});
-            if (!detaches_first) allfold::detach_buffer(comm);
-            return got;
-        });
-    };
-    const exploration sound = exchange(false, 1), waits = exchange(true, 1), full = exchange(false, 2);
-    INFO(explain(sound) << explain(waits) << explain(full));
-    CHECK((sound.ok() && sound.complete()));
-    REQUIRE((waits.findings().size() == 1 && full.findings().size() == 1));
-    CHECK(waits.first().what == verdict::deadlock_unless_held);
-    CHECK_THAT(waits.first().text, Catch::Matchers::ContainsSubstring("rank 1 waits in buffered send, for rank 0"));
-    CHECK(full.first().what == verdict::failed);
-    CHECK_THAT(full.first().text, Catch::Matchers::ContainsSubstring("but only 0 of the 4 attached bytes are free"));
-}
-
-TEST_CASE("a buffer through which something was sent is detached before its communicator ends") {
-    const auto findings_of = [](bool sends, bool detaches) {
-        return explore(2, [=](explored_communicator& comm) {
-            int x = 0;
-            if (comm.rank() == 1) return sends ? static_cast<void>(allfold::receive(comm, x, from{0})) : void();
-            allfold::attach_buffer(comm, 100);
-            if (sends) allfold::send(comm, x, to{1}, allfold::mode::buffered);
-            if (detaches) allfold::detach_buffer(comm);
-        });
-    };
-    CHECK((findings_of(true, true).ok() && findings_of(false, false).ok()));
-    const exploration left = findings_of(true, false);
-    INFO(explain(left));
-    REQUIRE(left.findings().size() == 1);
-    CHECK(left.first().what == verdict::never_completed);
-    CHECK_THAT(left.first().text,
-               Catch::Matchers::StartsWith("rank 0: buffered send: its communicator ended before it was done"));
-}
-
 TEST_CASE("a receive from any rank may take what was meant for a later one, unless tags tell them apart") {
     const auto phases = [](bool has_tags) {
         return explore(3, [has_tags](explored_communicator& comm) {

@@ -104,6 +104,8 @@ TEST_CASE("a rank knows whether some of its readers are far, each of which it as
     CHECK(g.all[0].was_far());
     CHECK(next_is_far(nobody));  // asks about the other reader; the first is still far
     CHECK_FALSE(g.all[0].is_far(g.all, 0, 100, anybody));
+    CHECK_FALSE(g.all[0].is_far(g.all, 0, bytes, {anybody, bytes - 1}));  // too long for that to matter
+    CHECK(g.all[0].was_far());
 }
 
 TEST_CASE("a reader finds what is behind messages of other lanes, which keep their room") {

@@ -48,7 +48,7 @@ class explorer {
         } at_the_end{world_};
         world_.sends = options_.sends == standard_sends::each_by_itself ? sending::chosen : sending::held;
         if (options_.frontier.empty() || resume_from(options_.frontier)) explore_all();
-        while (found_.complete_ && must_explore_without_room()) {
+        while (found_.complete_ && must_explore_without_room()) {  // which may lead back to sends that are held
             world_.sends = sending::waits;
             tree_.forget();
             explore_all();

@@ -41,9 +41,8 @@ class same_order {
         const auto goes_on = [](const explored_step& each) {
             return each.rank != explored_world::nobody && !each.holds();
         };
-        // What no rank waits for comes as late as can be: a send may still be in flight when its communicator ends.
-        const auto is_free_now = [&](const auto& each) { return goes_on(each) && is_free(each, is_unseen); };
-        if (const int any = first([&](const auto& each) { return is_free_now(each) && !may_be_late(each); }); any >= 0)
+        if (const int any = first([&](const auto& each) { return goes_on(each) && is_free(each, is_unseen); });
+            any >= 0)
             return any;
         if (const int next =
                 first([&](const auto& each) { return goes_on(each) && ranks_[at(each.rank)].is_next(each); });
@@ -51,7 +50,6 @@ class same_order {
             ranks_[at(possible[at(next)].rank)].take(possible[at(next)]);
             return next;
         }
-        if (const int late = first(is_free_now); late >= 0) return late;
         const int early = first([&](const auto& each) { return goes_on(each) && !each.is_last_resort; });
         if (early < 0) return 0;  // no rank goes on, or does more than test in vain
         std::uint64_t asked = 0;
@@ -101,10 +99,7 @@ class same_order {
         if (world_.of(step.rank).at == explored_world::place::chooses && own.next()->has_message) return true;
         return step.channel.is_answer() && !own.has(step);
     }
-    /// Whether it is about the end of a send other than the one that its rank waits for.
-    [[nodiscard]] bool may_be_late(const explored_step& step) const {
-        return step.channel.is_answer() && !is_about_awaited_send(step);
-    }
+    /// Whether it is about the send that its rank waits for.
     [[nodiscard]] bool is_about_awaited_send(const explored_step& step) const {
         const explored_call* const call = world_.call_of(step.rank);
         return call != nullptr && step.channel.group == call->group && step.channel.on == lane_of_answer(call->number);

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "allfold/transport/detail/cache_size.hpp"
-
 /// @file
 /// How many long messages a rank is about to receive, and whether they fit into the cache.
 
@@ -24,7 +22,6 @@ class awaited_receives {
     /// The minimum length of a receive that counts, and of a message that is copied with streaming stores.
     static constexpr std::size_t min_bytes = std::size_t{256} << 10;
 
-    explicit awaited_receives(int ranks) noexcept : awaited_receives(cache_share(ranks)) {}
     /// `share`: this rank's share of the cache, half of which is for what it sends.
     explicit awaited_receives(std::size_t share) noexcept : share_(share / 2) {}
 

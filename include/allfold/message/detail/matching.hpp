@@ -15,6 +15,7 @@
 #include "allfold/message/detail/message_data.hpp"
 #include "allfold/message/detail/message_head.hpp"
 #include "allfold/message/options.hpp"
+#include "allfold/transport/detail/cache_size.hpp"
 
 /// @file
 /// Which receive gets which message: unexpected messages and posted receives.
@@ -143,7 +144,7 @@ class envelope_table {
 
 class matching {
   public:
-    explicit matching(int ranks) noexcept : awaited_(ranks) {}
+    explicit matching(int ranks) noexcept : awaited_(cache_share(ranks)) {}
     matching(const matching&) = delete;
     matching& operator=(const matching&) = delete;
     ~matching() {

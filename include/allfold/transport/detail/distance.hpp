@@ -54,11 +54,15 @@ class distance {
                                                              : std::chrono::nanoseconds::max();
     }
 
+    [[nodiscard]] static bool matters(std::size_t bytes, const far_limits& limits) noexcept {
+        return bytes >= min_bytes && bytes <= limits.max_bytes;
+    }
+
     /// Whether the next `bytes` bytes for the peer are for a core that is far away. `counter`: incremented by the peer
     /// for each message that it takes.
     [[nodiscard]] bool is_far(std::size_t bytes, const std::atomic<std::uint32_t>& counter,
                               const far_limits& limits) noexcept {
-        if (bytes < min_bytes || bytes > limits.max_bytes) return false;
+        if (!matters(bytes, limits)) return false;
         if (bytes >= unmeasured_) [[unlikely]]
             measure(counter, limits.latency);
         else
