@@ -224,7 +224,12 @@ template <class Op, class In, class Out>
     static_assert(is_alike, "allfold: input and output of this collective must have the same element type");
     constexpr bool is_copied = std::copy_constructible<typename types::result>;
     static_assert(is_copied, "allfold: elements are copied from rank to rank, but this type cannot be copied");
-    if constexpr (is_writable && is_alike && is_copied) {
+    constexpr bool are_rows = column_count<typename types::state> == 1 ||
+                              every_column<typename columns_of<typename types::state>::types>::copyable;
+    static_assert(are_rows,
+                  "allfold: records fold rows of trivially copyable elements; fold a range of structs instead when an "
+                  "element owns memory");
+    if constexpr (is_writable && is_alike && is_copied && are_rows) {
         constexpr bool uses_lower = types::has_lower || !has_member_lower<Op>;
         static_assert(uses_lower,
                       "allfold: this operator's lower cannot be called with what it folds: write lower(state, "

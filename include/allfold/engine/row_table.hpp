@@ -352,9 +352,6 @@ template <class T>
 template <class Op, class Element>
 [[nodiscard]] consteval row_functions make_row_functions() {
     using every = every_column<typename columns_of<Element>::types>;
-    static_assert(every::copyable || column_count<Element> == 1,
-                  "allfold: records fold rows of trivially copyable elements; fold a range of structs instead when an "
-                  "element owns memory");
     row_functions table;
     table.columns = column_count<Element>;
     table.alignment = every::alignment;
