@@ -21,13 +21,13 @@ struct halving_then_ring {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("all_reduce gives every rank the fold in rank order", "", words, matrices, floats) {
+TEMPLATE_LIST_TEST_CASE("all_reduce gives every rank the fold in rank order", "", folded_algebras) {
     on_all_groups<TestType>(
         [](auto& comm, const auto& p, const auto& where) { check_all_reduce_with_all_algorithms(comm, p, where); });
     SUCCEED();
 }
 
-TEMPLATE_TEST_CASE("all_reduce takes any operator", "", integers, maxima, residues) {
+TEMPLATE_LIST_TEST_CASE("all_reduce takes any operator", "", number_algebras) {
     on_all_groups<TestType>([](auto& comm, const auto& p, const auto& where) { check_all_reduce(comm, p, where); });
     SUCCEED();
 }

@@ -14,14 +14,13 @@
 
 using namespace test;
 
-TEMPLATE_TEST_CASE("exclusive_scan gives every rank the fold of the operands below its own", "", words, matrices,
-                   floats) {
+TEMPLATE_LIST_TEST_CASE("exclusive_scan gives every rank the fold of the operands below its own", "", folded_algebras) {
     on_all_groups<TestType>(
         [](auto& comm, const auto& p, const auto& where) { check_exclusive_scan_with_all_algorithms(comm, p, where); });
     SUCCEED();
 }
 
-TEMPLATE_TEST_CASE("exclusive_scan takes any operator", "", integers, maxima, residues) {
+TEMPLATE_LIST_TEST_CASE("exclusive_scan takes any operator", "", number_algebras) {
     on_all_groups<TestType>([](auto& comm, const auto& p, const auto& where) { check_exclusive_scan(comm, p, where); });
     SUCCEED();
 }

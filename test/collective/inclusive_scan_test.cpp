@@ -8,13 +8,13 @@
 
 using namespace test;
 
-TEMPLATE_TEST_CASE("inclusive_scan gives every rank the fold up to its own operand", "", words, matrices, floats) {
+TEMPLATE_LIST_TEST_CASE("inclusive_scan gives every rank the fold up to its own operand", "", folded_algebras) {
     on_all_groups<TestType>(
         [](auto& comm, const auto& p, const auto& where) { check_inclusive_scan_with_all_algorithms(comm, p, where); });
     SUCCEED();
 }
 
-TEMPLATE_TEST_CASE("inclusive_scan takes any operator", "", integers, maxima, residues) {
+TEMPLATE_LIST_TEST_CASE("inclusive_scan takes any operator", "", number_algebras) {
     on_all_groups<TestType>([](auto& comm, const auto& p, const auto& where) { check_inclusive_scan(comm, p, where); });
     SUCCEED();
 }

@@ -15,14 +15,14 @@
 
 using namespace test;
 
-TEMPLATE_TEST_CASE("reduce_scatter gives every rank its block of the fold in rank order", "", words, matrices, floats) {
+TEMPLATE_LIST_TEST_CASE("reduce_scatter gives every rank its block of the fold in rank order", "", folded_algebras) {
     on_all_groups<TestType>(
         [](auto& comm, const auto& p, const auto& where) { check_reduce_scatter_with_all_algorithms(comm, p, where); });
     SUCCEED();
 }
 
-TEMPLATE_TEST_CASE("reduce_scatter cuts evenly unless told otherwise, and takes any operator", "", integers, maxima,
-                   residues) {
+TEMPLATE_LIST_TEST_CASE("reduce_scatter cuts evenly unless told otherwise, and takes any operator", "",
+                        number_algebras) {
     on_all_groups<TestType>([](auto& comm, const auto& p, const auto& where) {
         check_reduce_scatter(comm, p, allfold::partition::even(p.size(), comm.size()), where);
     });

@@ -9,13 +9,13 @@
 
 using namespace test;
 
-TEMPLATE_TEST_CASE("reduce gives the root the fold in rank order", "", words, matrices, floats) {
+TEMPLATE_LIST_TEST_CASE("reduce gives the root the fold in rank order", "", folded_algebras) {
     on_all_groups<TestType>(
         [](auto& comm, const auto& p, const auto& where) { check_reduce_with_all_algorithms(comm, p, where); });
     SUCCEED();
 }
 
-TEMPLATE_TEST_CASE("reduce takes any operator", "", integers, maxima, residues) {
+TEMPLATE_LIST_TEST_CASE("reduce takes any operator", "", number_algebras) {
     on_all_groups<TestType>([](auto& comm, const auto& p, const auto& where) { check_reduce(comm, p, 0, where); });
     SUCCEED();
 }

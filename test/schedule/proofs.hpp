@@ -7,9 +7,9 @@
 #include "allfold/analysis/prove.hpp"
 
 /// @file
-/// How many schedules a build proves at compile time. The preset `clang` proves all of them, since clang needs a tenth of
-/// the memory that g++ does, so that many are one source; other builds prove only the largest, which come closest to the
-/// compiler's limit for constant expressions.
+/// How many schedules a build proves at compile time. The preset `clang` proves all of them, since clang needs a tenth
+/// of the memory that g++ does, so that many are one source; other builds prove only the largest, which come closest to
+/// the compiler's limit for constant expressions.
 
 namespace test {
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <tuple>
 
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/algebra/operator.hpp"
@@ -95,5 +96,15 @@ struct residues {
     }
     static element margin() { return 7777U; }
 };
+
+/// What every collective folds in its test. To sanitizers all algebras look like one of the first: they have memory of
+/// their own, or they do not.
+#ifdef ALLFOLD_TEST_SANITIZED
+using folded_algebras = std::tuple<words, matrices>;
+using number_algebras = std::tuple<integers>;
+#else
+using folded_algebras = std::tuple<words, matrices, floats>;
+using number_algebras = std::tuple<integers, maxima, residues>;
+#endif
 
 }  // namespace test
