@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // Every header, and enough calls to compile the bodies of their templates too.
-#ifdef ALLFOLD_AFTER_QT
-#include <QtCore/QtCore>
-#if __has_include(<X11/Xlib.h>)
-#include <X11/Xlib.h>
-#endif
-#else
 #include "test/includes/macros.hpp"
-#endif
 
 #include <chrono>
 #include <complex>
@@ -74,7 +67,7 @@ int main() {
         allfold::run(processes, 2, [](auto& threads) { allfold::barrier(threads); });
     });
 #endif
-#ifdef __SIZEOF_INT128__  // an integer according to <type_traits> in gnu++20, but not in c++20
+#ifdef __SIZEOF_INT128__  // an integer according to <type_traits> in gnu++20 (see after_qt.cpp), but not in c++20
     static_assert(allfold::exact_operator<allfold::sum, allfold::detail::int128>);
     static_assert(allfold::operator_with_identity<allfold::min, allfold::detail::int128>);
 #endif
