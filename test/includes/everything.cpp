@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
 // Every header, and enough calls to compile the bodies of their templates too.
-#include "test/includes/macros.hpp"
-
 #include <chrono>
 #include <complex>
 #include <cstddef>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "every_header.hpp"
+#include "test/includes/macros.hpp"
 
 template <class Comm>
 static void use(Comm& comm) {
