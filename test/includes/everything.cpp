@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 // Every header, and enough calls to compile the bodies of their templates too.
+// clang-format off: these macros come before all headers
+#include "test/includes/macros.hpp"
+// clang-format on
+
 #include <chrono>
 #include <complex>
 #include <cstddef>
@@ -9,7 +13,6 @@
 #include <vector>
 
 #include "every_header.hpp"
-#include "test/includes/macros.hpp"
 
 template <class Comm>
 static void use(Comm& comm) {
