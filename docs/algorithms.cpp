@@ -279,7 +279,7 @@ strongest order that it keeps: `any` needs a commutative operator, `rank` folds 
 bits for every schedule, position and size. An algorithm that keeps one order also keeps the weaker ones. "yes": nothing
 is folded, so there is no order. Empty: the algorithm does not perform this collective, and a call that names it does
 not compile. P is the number of ranks, any unless the cell says otherwise; blocks may be uneven unless it says "equal
-blocks".
+blocks". To choose an algorithm when the program runs, by name or by any other rule, use `any_algorithm`.
 
 )";
 

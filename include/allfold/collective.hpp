@@ -6,6 +6,7 @@
 #include "allfold/collective/all_gather.hpp"
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/all_to_all.hpp"
+#include "allfold/collective/any_algorithm.hpp"
 #include "allfold/collective/barrier.hpp"
 #include "allfold/collective/broadcast.hpp"
 #include "allfold/collective/distributed.hpp"

@@ -35,7 +35,11 @@ void run_program(unsigned seed, int size, const allfold::thread_tuning& tuning) 
 }  // namespace
 
 TEST_CASE("random programs give what a sequential one gives") {
+#ifdef ALLFOLD_TEST_SANITIZED
+    constexpr unsigned programs = 24;
+#else
     constexpr unsigned programs = 40;
+#endif
     for (const int size : {1, 2, 3, 5})
         for (unsigned seed = 1; seed <= programs; ++seed)
             run_program(seed, size,

@@ -17,8 +17,10 @@ namespace test {
 
 #ifdef ALLFOLD_TEST_SANITIZED
 inline constexpr int group_sizes[] = {1, 2, 3, 4, 5, 8};
+inline constexpr int largest_untuned_group = 5;
 #else
 inline constexpr int group_sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 16};
+inline constexpr int largest_untuned_group = 16;
 #endif
 
 static_assert(allfold::thread_tuning().eager_bytes <= copied_bytes);
@@ -28,7 +30,8 @@ static_assert(allfold::thread_tuning().eager_bytes <= copied_bytes);
 constexpr bool is_tested_with(const allfold::thread_tuning& tuning, int size) {
     if (tuning == impatient) return size == 2 || size == 3 || size == 5;
     if (tuning == noticing) return size == 2 || size == 3 || size == 8;
-    return tuning != scattered || size == 2 || size == 3;
+    if (tuning == scattered) return size == 2 || size == 3;
+    return size <= largest_untuned_group;
 }
 
 inline std::string name_of(const allfold::thread_tuning& tuning) {

@@ -233,7 +233,7 @@ class array_call final : public base_of_call<V> {
     [[nodiscard]] std::uint64_t type_mark() const {
         const std::uint64_t kept =
             commutes() && !is_scan ? 0 : static_cast<std::uint64_t>(level_of<Op, state, level>().level());
-        return hash_of_types<Collective, T, Op, Result>() * 8 + kept;
+        return (hash_of_types<Collective, T, Op>() ^ type_hash<Result>() * 1009) * 8 + kept;
     }
     [[nodiscard]] std::uint64_t root_mark() const noexcept {
         return static_cast<std::uint64_t>(static_cast<std::int64_t>(root_));

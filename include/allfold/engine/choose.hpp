@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 
+#include "allfold/engine/detail/type_name.hpp"
 #include "allfold/schedule/any_schedule.hpp"
 #include "allfold/schedule/contract.hpp"
 #include "allfold/schedule/fusion.hpp"
@@ -242,7 +243,9 @@ inline constexpr choose_tuning tuned{};
 struct schedule_maker {
     any_schedule (*make)(const setting& where, const void* algorithm);
     bool (*supports)(int size, int group);
+    std::uint64_t (*algorithm_hash)() noexcept;  ///< without parameters
     order keeps;
+    bool grouped;
     const char* name;
 };
 
@@ -251,13 +254,21 @@ inline constexpr schedule_maker maker_of{
     [](const setting& where, const void* algorithm) {
         return any_schedule(make_schedule<S>(where, *static_cast<const Algorithm*>(algorithm)), Algorithm::name);
     },
-    [](int size, int group) { return supports<S>(size, group); }, S::keeps, Algorithm::name};
+    [](int size, int group) { return supports<S>(size, group); },
+    type_hash<Algorithm>,
+    S::keeps,
+    grouped_schedule<S>,
+    Algorithm::name};
 
 /// The same for algorithms without parameters.
 template <class S>
 inline constexpr schedule_maker plain_maker_of{
     [](const setting& where, const void*) { return any_schedule(S(where), S::algorithm::name); },
-    [](int size, int group) { return supports<S>(size, group); }, S::keeps, S::algorithm::name};
+    [](int size, int group) { return supports<S>(size, group); },
+    type_hash<typename S::algorithm>,
+    S::keeps,
+    grouped_schedule<S>,
+    S::algorithm::name};
 
 }  // namespace detail
 

@@ -126,7 +126,7 @@ class engine {
         s.commutative = what.commutative;
         s.element_type = what.element_type;
         s.operator_type = what.operator_type;
-        s.schedule = what.algorithm_name;
+        s.schedule = what.named != nullptr ? what.named->name : automatic::name;
         s.level = what.level;
     }
 

@@ -158,6 +158,13 @@ concept algorithm = std::is_trivially_copyable_v<T> && requires {
     { T::name } -> std::convertible_to<const char*>;
 };
 
+/// Whether an option is an algorithm that was chosen at run time: see collective/any_algorithm.hpp.
+template <class T>
+inline constexpr bool is_any_algorithm = false;
+
+template <class T>
+concept names_algorithm = algorithm<T> || is_any_algorithm<T>;
+
 /// Something that examines the schedule of a call before it runs, such as `proved_first` of analysis/proved_first.hpp.
 template <class T>
 concept schedule_check = requires(const contract& goal, const any_schedule& s) { T::check(goal, s); };
@@ -215,7 +222,7 @@ concept option =
     std::same_as<T, shift> || std::same_as<T, destinations> || std::same_as<T, input_blocks> ||
     std::same_as<T, output_blocks> || std::same_as<T, delegate> || is_arrangement<T> || is_sync_mode<T> ||
     std::same_as<T, ends_early> || std::same_as<T, deferred_blocks> || std::same_as<T, at_front> || is_order<T> ||
-    algorithm<T> || schedule_check<T>;
+    names_algorithm<T> || schedule_check<T>;
 
 /// No algorithm was named: `choose` picks one.
 struct automatic {
@@ -233,7 +240,7 @@ struct first_option<Is, Default, Head, Tail...> {
                                              first_option<Is, Default, Tail...>>::type;
 };
 template <class T>
-using is_algorithm_type = std::bool_constant<algorithm<T>>;
+using is_algorithm_type = std::bool_constant<names_algorithm<T>>;
 template <class T>
 using is_order_type = std::bool_constant<is_order<T>>;
 
@@ -258,7 +265,7 @@ inline constexpr bool all_different = [] {
            at_most_one(std::same_as<Options, input_displacements>...) &&
            at_most_one(std::same_as<Options, output_displacements>...) && at_most_one(is_order<Options>...) &&
            at_most_one((is_sync_mode<Options> && !is_end_mode<Options>)...) && at_most_one(is_end_mode<Options>...) &&
-           at_most_one(schedule_check<Options>...) && at_most_one(algorithm<Options>...);
+           at_most_one(schedule_check<Options>...) && at_most_one(names_algorithm<Options>...);
 }();
 
 /// The decoded options of one call; the algorithm and the order level remain types.
@@ -311,7 +318,7 @@ struct call_options {
     void take(allfold::delegate d) { delegation = d; }
     void take(const deferred_blocks& b) { prepared_before = b.of; }
     template <class T>
-        requires(algorithm<T> || is_order<T> || schedule_check<T> || is_arrangement<T> || is_sync_mode<T> ||
+        requires(names_algorithm<T> || is_order<T> || schedule_check<T> || is_arrangement<T> || is_sync_mode<T> ||
                  std::same_as<T, ends_early> || std::same_as<T, at_front>)
     void take([[maybe_unused]] const T& given) {
         if constexpr (schedule_check<T>) check = &T::check;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "allfold/data/partition.hpp"
 #include "allfold/engine/choose.hpp"
@@ -33,7 +34,6 @@ struct request {
     const schedule_maker* named = nullptr;  ///< of the algorithm named by the caller
     const void* algorithm = nullptr;        ///< that algorithm
     std::uint64_t algorithm_hash = 0;
-    const char* algorithm_name = "";
     order level = order::any;
     call_options options;
     const char* element_type = "";
@@ -74,13 +74,24 @@ inline void sign_blocks(signature& s, const partition& blocks) noexcept {
     return mark;
 }
 
-[[noreturn, gnu::cold]] inline void reject_size(const arguments_given& call, const schedule_maker& named) {
+/// Rejects a named algorithm that cannot do what the call asks for. What its type says was checked by the compiler,
+/// unless the algorithm was chosen at run time.
+inline void require_named(const arguments_given& call, const schedule_maker& named, bool folds, order level) {
+    const int size = call.where.size, group = call.where.group;
+    if (group > 1 && !named.grouped)
+        call.reject(errc::bad_argument,
+                    {named.name, " has no schedule for ranks in groups of ", group,
+                     ", of which only the first communicates with other groups; two_level has one"});
+    if (folds && named.keeps < level)
+        call.reject(errc::bad_argument, {named.name, " keeps order::", name_of(named.keeps),
+                                         ", but the call needs order::", name_of(level)});
+    if (named.supports(size, group)) return;
     std::string sizes;
-    for (int size = 1; size <= 64 && sizes.size() < 24; ++size)
-        if (named.supports(size, call.where.group)) sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
-    const std::string groups = call.where.group > 1 ? text({" in groups of ", call.where.group}) : std::string();
-    call.reject(errc::bad_argument, {named.name, " has no schedule for ", call.where.size, " ranks", groups,
-                                     "; it supports ", sizes, ", ... ranks"});
+    for (int some = 1; some <= 64 && sizes.size() < 24; ++some)
+        if (named.supports(some, group)) sizes += (sizes.empty() ? "" : ", ") + std::to_string(some);
+    const std::string groups = group > 1 ? text({" in groups of ", group}) : std::string();
+    call.reject(errc::bad_argument,
+                {named.name, " has no schedule for ", size, " ranks", groups, "; it supports ", sizes, ", ... ranks"});
 }
 
 /// The schedule that the caller names, or the chosen one, and the reason.
@@ -88,7 +99,7 @@ inline void sign_blocks(signature& s, const partition& blocks) noexcept {
                                                const char** why = nullptr) {
     const setting& where = call.where;
     if (what.named != nullptr) {
-        if (!what.named->supports(where.size, where.group)) reject_size(call, *what.named);
+        require_named(call, *what.named, what.collective.promise->folds, p.level);
         if (why != nullptr) *why = "named by the caller";
         return what.named->make(where, what.algorithm);
     }

@@ -113,6 +113,11 @@ template <class Collective, reach Reach, class Algorithm, class Op, class Elemen
                       "allfold: no schedule of this collective gives the order level that the call asks for between "
                       "processes of several threads: ask for order::rank or a weaker level");
         return enough;
+    } else if constexpr (is_any_algorithm<Algorithm>) {  // the rest is checked at run time
+        constexpr bool has = std::same_as<typename Algorithm::collective, Collective>;
+        static_assert(has,
+                      "allfold: this algorithm was chosen for another collective: make an any_algorithm for this one");
+        return has;
     } else {
         constexpr bool has = algorithm_for<Algorithm, Collective>;
         static_assert(has,
@@ -169,29 +174,34 @@ template <verb V>
 using outcome_of =
     std::conditional_t<V == verb::call, void, std::conditional_t<V == verb::start, operation, persistent>>;
 
+[[nodiscard]] inline std::uint64_t hash_of_algorithm(const schedule_maker& maker,
+                                                     std::uint64_t parameters = 0) noexcept {
+    return maker.algorithm_hash() * 1009 ^ parameters;
+}
+
 template <class Collective, class Option>
 void name_algorithm([[maybe_unused]] request& what, [[maybe_unused]] const Option& option) {
     if constexpr (algorithm<Option>) {
         what.named = &maker_of<typename Collective::template schedule_in<Option>, Option>;
         what.algorithm = &option;
-        what.algorithm_hash = detail::hash_of_value(option);
+        what.algorithm_hash = hash_of_algorithm(*what.named, hash_of_value(option));
+    } else if constexpr (is_any_algorithm<Option>) {
+        option.name_in(what);
     }
 }
 
 /// Everything in a request that depends on types.
 template <class Collective, reach Reach, class Op, class Element, class... Options>
 [[nodiscard]] request make_request(const Options&... options) {
-    using algorithm_type = algorithm_among<Options...>;
     request what{{&Collective::promise, &Collective::lay_out, candidates_of<Collective, Reach>()},
                  nullptr,
                  nullptr,
                  0,
-                 algorithm_type::name,
                  level_of<Op, Element, order_among<Options...>>(),
                  call_options(options...),
                  type_name<Element>,
                  type_name<Op>,
-                 hash_of_types<Collective, Element, Op, algorithm_type>()};
+                 hash_of_types<Collective, Element, Op>()};
     (name_algorithm<Collective>(what, options), ...);
     return what;
 }

@@ -64,10 +64,10 @@ template <class T>
 }
 
 /// A hash of the types of a call.
-template <class Collective, class Element, class Op, class Algorithm>
+template <class Collective, class Element, class Op>
 [[nodiscard]] std::uint64_t hash_of_types() noexcept {
     constexpr std::uint64_t of_name = hash_of_text(Collective::promise.name);
-    return of_name ^ type_hash<Element>() * 3 ^ type_hash<Op>() * 31 ^ type_hash<Algorithm>() * 1009;
+    return of_name ^ type_hash<Element>() * 3 ^ type_hash<Op>() * 31;
 }
 
 /// A hash of the parameters of an algorithm.
