@@ -168,6 +168,25 @@ struct chain {
 
 }  // namespace
 
+TEST_CASE("an all_to_all by sizes takes an algorithm chosen at run time") {
+    on_ranks(3, [](auto& comm) {
+        const int r = comm.rank();
+        const std::vector<int> in{r, r, r}, sizes{1, 2, 0};
+        std::vector<int> out;
+        allfold::all_to_all(comm, in, sizes, out, any_algorithm(allfold::all_to_all, "pairwise"));
+        const std::vector<std::vector<int>> expected{{0, 1, 2}, {0, 0, 1, 1, 2, 2}, {}};
+        expect(out == expected[static_cast<std::size_t>(r)], "called");
+        out.clear();
+        allfold::partition layout = allfold::partition::even(0, 1);
+        allfold::operation started = [&] {
+            const any_algorithm soon_gone(allfold::all_to_all, "direct");
+            return allfold::all_to_all.start(comm, in, sizes, out, layout, soon_gone);
+        }();
+        started.wait();
+        expect(out == expected[static_cast<std::size_t>(r)], "started");
+    });
+}
+
 TEST_CASE("an algorithm chosen at run time keeps its parameters") {
     const any_algorithm chosen(allfold::broadcast, chain{4});
     CHECK(allfold::broadcast.plan(3, 100, chosen).schedule(0).blocks() == 4);
@@ -209,6 +228,16 @@ TEST_CASE("what an algorithm cannot do is refused when it is called") {
     });
     refused(3, "mirrored doubling has no schedule for 3 ranks; it supports 1, 2, 4", [](auto& comm, auto& x) {
         allfold::all_reduce(comm, x, std::plus<>(), any_algorithm(allfold::all_reduce, allfold::mirrored_doubling{}));
+    });
+    refused(3, "Bruck needs blocks of equal length", [](auto& comm, auto& x) {
+        std::vector<std::string> out;
+        allfold::all_to_all(comm, x, std::vector{1, 0, 1}, out, any_algorithm(allfold::all_to_all, "bruck"));
+    });
+    refused(3, "Bruck needs blocks of equal length", [](auto& comm, auto& x) {
+        std::vector<std::string> out;
+        const std::vector<int> sizes{1, 0, 1};
+        allfold::partition layout = allfold::partition::even(0, 1);
+        allfold::all_to_all.start(comm, x, sizes, out, layout, any_algorithm(allfold::all_to_all, "bruck")).wait();
     });
     for (const outcome& each : outcomes_on_ranks(3, [](auto& comm) {
              int n = 1;

@@ -15,7 +15,6 @@ string(REGEX REPLACE "\n *[0-9]* \\|[^\n]*" "" said "\n${said}")
 # Which source causes an error is said before it by g++ (`source.cpp:12:3:   required from here`), after it by clang
 # (`source.cpp:12:3: note: in instantiation of ...`), or by the error itself.
 set(caused)
-set(before "")
 while(TRUE)
     string(FIND "${said}" ": error: " error)
     if(error EQUAL -1)

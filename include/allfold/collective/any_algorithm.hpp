@@ -30,9 +30,8 @@ namespace allfold {
 ///   matter, nor whether words are separated by a space, a hyphen or an underscore.
 /// - A call does what it does with the algorithm as its type, and matches such calls of other ranks. What the compiler
 ///   checks for those is checked when the call is made.
-/// - Errors of a call: `bad_argument` if the algorithm has no schedule for the number of ranks, or for threads of
-/// several
-///   processes, or does not keep the order that the operator or the call needs. Nothing has been sent then.
+/// - Errors of a call: `bad_argument` if the algorithm has no schedule for this number of ranks or for several threads
+///   of each process, or if it keeps a weaker order than the call needs. Nothing has been sent then.
 template <class Collective>
 class any_algorithm {
   public:
@@ -53,6 +52,8 @@ class any_algorithm {
     }
 
     [[nodiscard]] const char* name() const noexcept { return maker_->name; }
+    /// Whether all blocks must have one length.
+    [[nodiscard]] bool needs_equal_blocks() const noexcept { return maker_->equal_blocks; }
 
     /// The names of the algorithms that allfold may choose for the collective, in alphabetical order.
     [[nodiscard]] static std::vector<std::string_view> names() {
@@ -60,11 +61,11 @@ class any_algorithm {
         for (const auto candidates : every_candidate())
             for (const candidate& each : candidates) all.emplace_back(each.schedule->name);
         std::ranges::sort(all);
-        all.erase(std::ranges::unique(all).begin(), all.end());
+        all.erase(std::unique(all.begin(), all.end()), all.end());  // clang 14 has no std::ranges::unique
         return all;
     }
 
-    /// Names the algorithm in a request to the engine, which this must outlive.
+    /// For the engine: names the algorithm in a request, which must not outlive this.
     void name_in(detail::request& what) const noexcept {
         what.named = maker_;
         what.algorithm = parameters_;

@@ -246,6 +246,7 @@ struct schedule_maker {
     std::uint64_t (*algorithm_hash)() noexcept;  ///< without parameters
     order keeps;
     bool grouped;
+    bool equal_blocks;  ///< it needs them
     const char* name;
 };
 
@@ -258,6 +259,7 @@ inline constexpr schedule_maker maker_of{
     type_hash<Algorithm>,
     S::keeps,
     grouped_schedule<S>,
+    needs_equal_blocks<S>,
     Algorithm::name};
 
 /// The same for algorithms without parameters.
@@ -268,6 +270,7 @@ inline constexpr schedule_maker plain_maker_of{
     type_hash<typename S::algorithm>,
     S::keeps,
     grouped_schedule<S>,
+    needs_equal_blocks<S>,
     S::algorithm::name};
 
 }  // namespace detail

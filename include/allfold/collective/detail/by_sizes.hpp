@@ -70,6 +70,7 @@ class exchange_by_sizes final : public base_of_call<V> {
 
     template <class Stages>
     void lay_out(Stages& stages) {
+        make_or_abort(comm_, [this] { require_any_lengths(); });
         if constexpr (Stages::is_deferred) {  // placeholders until the sizes are known
             sent_ = partition::even(rows_of<In>(in_.get()), comm_.size());
             *layout_ = partition::even(rows_of<Out>(out_.get()), comm_.size());
@@ -104,6 +105,16 @@ class exchange_by_sizes final : public base_of_call<V> {
     }
     [[nodiscard]] arrangement_place here() const { return {Collective::promise.name, comm_.rank(), comm_.size()}; }
 
+    /// The same check as at compile time, for an algorithm that was chosen at run time.
+    void require_any_lengths() const {
+        using algorithm_type = algorithm_among<Options...>;
+        if constexpr (is_any_algorithm<algorithm_type>) {
+            const auto* const chosen =
+                std::apply([](const auto&... options) { return find_option<algorithm_type>(options...); }, options_);
+            if (chosen->needs_equal_blocks())
+                here().reject(errc::bad_argument, {chosen->name(), " needs blocks of equal length"});
+        }
+    }
     void read_sizes() {
         sent_ = partition::sizes(sizes_.get());
         if (sent_.blocks() != comm_.size())

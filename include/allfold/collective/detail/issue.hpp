@@ -184,7 +184,7 @@ void name_algorithm([[maybe_unused]] request& what, [[maybe_unused]] const Optio
     if constexpr (algorithm<Option>) {
         what.named = &maker_of<typename Collective::template schedule_in<Option>, Option>;
         what.algorithm = &option;
-        what.algorithm_hash = hash_of_algorithm(*what.named, hash_of_value(option));
+        what.algorithm_hash = hash_of_algorithm(*what.named, detail::hash_of_value(option));
     } else if constexpr (is_any_algorithm<Option>) {
         option.name_in(what);
     }
