@@ -25,8 +25,10 @@
 #include "allfold/schedule/recursive_doubling.hpp"
 #include "allfold/schedule/ring.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/disagreements.hpp"
 #include "test/support/oracle.hpp"
 #include "test/support/ranks.hpp"
+#include "test/support/remote.hpp"
 
 using namespace test;
 using allfold::errc;
@@ -348,6 +350,28 @@ TEST_CASE("a call that differed is named some calls later too, where no message 
         for (int turn = 0; turn < 3; ++turn) allfold::broadcast(comm, x, allfold::root{1});
     });
     check_failure(outcomes, errc::mismatch, {"call 1", "broadcast", "names root 0", "names root 2"});
+}
+
+TEST_CASE("no rank waits for ever if one names another root or permutation") {
+    for (const int size : {2, 3, 6})
+        for (std::size_t which = 0; which < disagreements.size(); ++which)
+            for (const std::size_t n : {1, 3000})
+                for (const bool is_remote : {false, true}) {
+                    INFO(disagreements[which] << ", " << n << " elements, " << size << " ranks, remote: " << is_remote);
+                    const auto call = [&](auto& comm) {
+                        disagree(comm, which, n, comm.rank() == 1);
+                        allfold::barrier(comm);
+                    };
+                    const auto outcomes = outcomes_on_ranks(
+                        size,
+                        [&](auto& comm) {
+                            remote far(comm);
+                            is_remote ? call(far) : call(comm);
+                        },
+                        roomy);
+                    const auto is_found = [](const outcome& each) { return each.code == errc::mismatch; };
+                    CHECK(std::ranges::any_of(outcomes, is_found));
+                }
 }
 
 TEST_CASE("a root outside of the ranks is a bad rank, wherever it is named") {

@@ -12,6 +12,7 @@
 #include "test/mpi/support/job.hpp"
 #include "test/mpi/support/outcome.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/disagreements.hpp"
 
 using namespace test;
 using namespace std::chrono_literals;
@@ -162,6 +163,21 @@ TEST_CASE(
                                          allfold::gather(comm, std::span(&one, 1), all, allfold::root{odd});
                                      }),
                   errc::mismatch, {"calls gather", "calls barrier"});
+}
+
+TEST_CASE("no rank waits for ever if one names another root or permutation") {
+    if (alone()) {
+        SUCCEED("nobody to differ from");
+        return;
+    }
+    for (std::size_t which = 0; which < disagreements.size(); ++which)
+        for (const std::size_t n : {std::size_t{1}, lengths[1]})
+            for (const int other : {odd, ranks_of_job() - 1}) {
+                INFO(disagreements[which] << ", " << n << " elements, rank " << other);
+                const auto call = [&](auto& comm) { disagree(comm, which, n, comm.rank() == other); };
+                const auto mine = outcome_on_the_job("a disagreement", call, {.notice = 10ms});
+                CHECK(on_any_rank(mine.code == errc::mismatch));
+            }
 }
 
 TEST_CASE("blocks of other lengths than their receivers expect are mismatches") {

@@ -22,6 +22,7 @@
 #include "test/collective/scatter_checks.hpp"
 #include "test/support/algebras.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/disagreements.hpp"
 #include "test/support/problems.hpp"
 #include "test/support/ranks.hpp"
 #include "test/support/teams.hpp"
@@ -339,6 +340,30 @@ TEST_CASE("members that give different lists hear of it although they exchange n
         CHECK(all[0].says("ranks 3 and 0 of the hierarchy passed different lists of members"));
         CHECK(!all[3].succeeded());
     }
+}
+
+TEST_CASE("no rank of a hierarchy waits for ever if one names another root or permutation") {
+    for (const int processes : {2, 3})
+        for (std::size_t which = 0; which < disagreements.size(); ++which)
+            for (const std::size_t n : {1, 3000})
+                for (const int odd : {1, 2, 2 * processes - 1}) {
+                    INFO(disagreements[which] << ", " << n << " elements, rank " << odd << " of " << 2 * processes);
+                    std::vector<outcome> all(2 * static_cast<std::size_t>(processes));
+                    static_cast<void>(outcomes_on_ranks(processes, [&](auto& across) {
+                        allfold::run(across, 2, [&](auto& comm) {
+                            try {
+                                disagree(comm, which, n, comm.rank() == odd);
+                                allfold::barrier(comm);
+                            } catch (...) {
+                                all[static_cast<std::size_t>(comm.rank())] = outcome_of_exception();
+                                throw;
+                            }
+                        });
+                    }));
+                    const auto mismatch = [](const outcome& each) { return each.code == errc::mismatch; };
+                    const bool keeps_its_own = which == 6 && odd < 2 * processes - 1;  // in either permutation
+                    CHECK(std::ranges::any_of(all, mismatch) != keeps_its_own);
+                }
 }
 
 TEST_CASE("a rank that only sends to another process does not run ahead without end") {

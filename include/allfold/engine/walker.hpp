@@ -74,9 +74,12 @@ class walker {
     template <class Visit>
     void for_each_borrower(const context& all, Visit visit) const {
         if (!on_loan_) return;
-        for (int r = std::max(0, round_ - 2); r <= std::min(round_, rounds_ - 1); ++r) {
+        int lending = 3;  // rounds: a loan is waited for two rounds later, not counting those without messages
+        for (int r = std::min(round_, rounds_ - 1); r >= 0 && lending > 0; --r) {
             const peers to = all.schedule[r].to;
-            for (int i = 0; i < to.count(all.comm.rank(), all.comm.size()); ++i) visit(to.at(i, all.comm.rank()));
+            const int count = to.count(all.comm.rank(), all.comm.size());
+            for (int i = 0; i < count; ++i) visit(to.at(i, all.comm.rank()));
+            if (count > 0) --lending;
         }
     }
 

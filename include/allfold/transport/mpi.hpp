@@ -32,6 +32,7 @@
 #include "allfold/transport/detail/mpi_outbox.hpp"
 #include "allfold/transport/detail/mpi_shutdown.hpp"
 #include "allfold/transport/detail/mpi_tuning.hpp"
+#include "allfold/transport/detail/stall_timer.hpp"
 #include "allfold/transport/rank_list.hpp"
 #include "allfold/transport/team.hpp"
 
@@ -46,9 +47,9 @@
 /// sink wants it, or into a buffer of ours; the sink reads it in place, so the fold of one window overlaps with the
 /// transfer of the next ones.
 ///
-/// One tag is reserved for control messages: "I have failed", "I am waiting for you", "I have left". Ranks poll for
-/// them while they wait, so that a failure releases every rank, and two ranks that wait for each other in different
-/// calls find out.
+/// One tag is reserved for control messages: "I have failed", "I am waiting for you", "I have made another call", "I
+/// have left". Ranks poll for them while they wait, so that a failure releases every rank, and a rank that waits for one
+/// that makes, or has made, a different call finds out.
 ///
 /// Teams share an MPI communicator (`detail/mpi_carrier.hpp`): a team is a subset of its ranks and a range of its tags.
 ///
@@ -179,7 +180,7 @@ class communicator : public transport_defaults {
             return opened != nullptr ? std::optional(opened->what) : std::nullopt;
         }
         auto call = inbox_.call_of(peer, on);
-        if (!call) call = control_.blocked_call(peer, on);
+        if (!call) call = control_.reported_call(peer, on);
         return call ? known_.find(*call) : std::nullopt;
     }
     [[nodiscard]] bool lends(std::size_t bytes, bool) const noexcept { return bytes > tuning_.eager_bytes; }
@@ -252,9 +253,9 @@ class communicator : public transport_defaults {
     allfold::detail::bounce_pool pool_{allfold::detail::max_overhead + tuning_.eager_bytes};
     detail::outbox outbox_{job_, pool_, tuning_};
     mutable detail::inbox inbox_{job_, pool_, known_, tuning_};
-    detail::control control_{job_, outbox_, known_, carrier_.get()};
+    detail::control control_{job_, outbox_, known_, opened_, carrier_.get()};
     detail::shutdown shutdown_{job_, inbox_, outbox_, control_, tuning_, opened_, carrier_ != nullptr};
-    detail::stall_timer stall_timer_;
+    allfold::detail::stall_timer stall_timer_;
     allfold::background background_;
 };
 

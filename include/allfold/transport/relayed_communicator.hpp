@@ -29,6 +29,7 @@
 #include "allfold/transport/detail/envelope.hpp"
 #include "allfold/transport/detail/flow_control.hpp"
 #include "allfold/transport/detail/relay.hpp"
+#include "allfold/transport/detail/stall_timer.hpp"
 #include "allfold/transport/rank_list.hpp"
 #include "allfold/transport/team.hpp"
 #include "allfold/transport/thread_communicator.hpp"
@@ -64,10 +65,10 @@ namespace detail {
 /// - It ends, at the latest, with the `run` that made the hierarchy.
 /// - What a rank sends to a peer that does not read it yet is kept by the peer's process: at most 256 messages of the
 ///   sending operation and older ones, plus those of later operations in flight.
-/// - Members that give different lists learn of it with the first message between them, or, if there is none, when one
-///   has waited for another for some milliseconds; so do ranks that wait for a rank that is in no team. A process
-///   remembers, for each of its threads, 64 teams that the thread is not in; members of older teams, and members in the
-///   same process, wait until the rank that they wait for has returned.
+/// - Members that give different lists, or make different calls, learn of it with the first message between them, or,
+///   if there is none, when one has waited for another for some milliseconds; so do ranks that wait for a rank that is
+///   in no team. A process remembers, for each of its threads, 64 teams that the thread is not in; members of older
+///   teams, and members in the same process, wait until the rank that they wait for has returned.
 class relayed_communicator : public transport_defaults {
   public:
     static constexpr bool shares_memory = false;
@@ -172,10 +173,9 @@ class relayed_communicator : public transport_defaults {
           ranks_(std::move(ranks)),
           rank_(rank),
           list_(detail::hash_of(ranks_)),
-          mailbox_(relay_->mailbox_of(team_, ranks_[rank_], list_)),
           departed_(static_cast<std::size_t>(ranks_.size())),
           unread_(static_cast<std::size_t>(ranks_.size())),
-          asked_(static_cast<std::size_t>(ranks_.size())) {}
+          mailbox_(relay_->mailbox_of(team_, ranks_[rank_], list_, rank_, *inside_)) {}
 
     /// `inside` connects the threads of this process that are in the parent, where they are the ranks `beside`; `ranks`
     /// lists the parent's ranks as ranks of the hierarchy.
@@ -204,6 +204,7 @@ class relayed_communicator : public transport_defaults {
         relay_->leave(relay_->process_of(ranks_[to]), detail::relayed_note(head, text));
     }
 
+    static constexpr std::chrono::milliseconds patience{10};  // then a rank asks the one that it waits for
     static constexpr std::size_t max_unread = 256, lanes_per_acknowledgement = 64;
     /// Limits how far a rank that only sends can run ahead. As in `flow_control.hpp`, messages of later lanes never
     /// keep one waiting.
@@ -229,10 +230,13 @@ class relayed_communicator : public transport_defaults {
             if (found != sent.end()) sent.erase(found);
         }
     }
-    /// Asks a rank, once, whether it is in this team.
-    void ask(int peer) {
-        if (!is_elsewhere(peer) || std::exchange(asked_[static_cast<std::size_t>(peer)], true)) return;
-        leave_note(peer, head_for(peer, detail::relayed_head::kind::question));
+    /// Asks the rank that this one waits for whether it is in this team, and makes the same call.
+    void ask(const waiting& where) {
+        detail::relayed_head head = head_for(where.peer, detail::relayed_head::kind::question);
+        const detail::opened_lanes::entry* const call = opened_.find(where.on);
+        head.on = where.on;
+        head.call = call != nullptr ? call->hash : 0;
+        leave_note(where.peer, head);
     }
 
     void take_in() {
@@ -240,6 +244,7 @@ class relayed_communicator : public transport_defaults {
         for (detail::relayed_message& each : relay_->take_news(*mailbox_)) sort(std::move(each));
     }
     void sort(detail::relayed_message&& message);
+    void learn_call(const detail::relayed_head& head, const detail::relayed_message& from);
     [[nodiscard]] static std::uint64_t key_of(int from, lane on) noexcept {
         return static_cast<std::uint64_t>(from) << 32 | on;
     }
@@ -267,12 +272,11 @@ class relayed_communicator : public transport_defaults {
     std::uint64_t list_;
     int exceptions_ = std::uncaught_exceptions();
     std::uint32_t formed_ = 0;
-    std::shared_ptr<detail::mailbox> mailbox_;
     std::multimap<std::uint64_t, detail::relayed_message> arrived_;  // by sender and lane
     std::vector<bool> departed_;
     std::vector<unread> unread_;
-    std::vector<char> asked_;
-    unsigned looks_ = 0;
+    std::shared_ptr<detail::mailbox> mailbox_;
+    detail::stall_timer stall_timer_;
     std::optional<failure> failure_;
     bool is_failure_announced_ = false;  // all members know of the failure
     detail::opened_lanes opened_;
@@ -368,20 +372,23 @@ inline void relayed_communicator::sort(detail::relayed_message&& message) {
                 failure_ = failure{rank_, errc::mismatch, std::string(detail::text_of(message))};
             break;
         case kind::read: forget_read(unread_[static_cast<std::size_t>(head.from)].sent, message); break;
-        case kind::question: break;  // a rank with the same list need not answer
+        case kind::question: break;  // came before this rank had joined, and will come again
+        case kind::other_call: learn_call(head, message); break;
         case kind::departed: departed_[static_cast<std::size_t>(head.from)] = true; break;
-        default:
-            if (head.introduced != 0)
-                known_.learn(head.call, message.payload() + detail::align_up(static_cast<std::size_t>(head.bytes),
-                                                                             detail::line_of_message));
-            latest_[newest_++ % latest_.size()] = {head.from, head.on, head.call};
-            arrived_.emplace(key_of(head.from, head.on), std::move(message));
+        default: learn_call(head, message); arrived_.emplace(key_of(head.from, head.on), std::move(message));
     }
+}
+
+inline void relayed_communicator::learn_call(const detail::relayed_head& head, const detail::relayed_message& from) {
+    const std::size_t payload = detail::align_up(static_cast<std::size_t>(head.bytes), detail::line_of_message);
+    if (head.introduced != 0) known_.learn(head.call, from.payload() + payload);
+    latest_[newest_++ % latest_.size()] = {head.from, head.on, head.call};
 }
 
 template <pending_work Work>
 void relayed_communicator::wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
     constexpr unsigned check_interval = 64, spins = 256;
+    stall_timer_.begin();
     for (unsigned turn = 1; !work.poll(); ++turn) {
         if (turn % check_interval == 0 && look_around(work, deadline)) return;
         if (turn > spins) std::this_thread::yield();  // the first thread of its process may need the core
@@ -395,8 +402,8 @@ bool relayed_communicator::look_around(Work& work, std::optional<std::chrono::st
     take_in();
     const waiting where = work.blocked_on();
     throw_if_failed(where.what);
-    constexpr unsigned ask_interval = 64;
-    if (++looks_ % ask_interval == 0) ask(where.peer);
+    const auto now = std::chrono::steady_clock::now();
+    if (is_elsewhere(where.peer) && stall_timer_.is_notice_due(where, now, patience)) ask(where);
     if (is_elsewhere(where.peer) && has_left(where.peer)) {
         take_in();  // what it sent before it left
         if (work.poll()) return true;
@@ -404,7 +411,7 @@ bool relayed_communicator::look_around(Work& work, std::optional<std::chrono::st
             throw error(errc::peer_failed, detail::text({where.what, ": rank ", rank_, " waits for rank ", where.peer,
                                                          " of ", size(), ", which has returned without taking part"}));
     }
-    if (deadline && std::chrono::steady_clock::now() >= *deadline) time_out(where);
+    if (deadline && now >= *deadline) time_out(where);
     return false;
 }
 

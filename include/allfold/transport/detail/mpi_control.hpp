@@ -25,7 +25,8 @@
 #include "allfold/transport/detail/mpi_outbox.hpp"
 
 /// @file
-/// What ranks tell each other outside their collectives: "I have failed", "I am waiting for you", "I have left".
+/// What ranks tell each other outside their collectives: "I have failed", "I am waiting for you", "I have made another
+/// call", "I have left".
 
 namespace allfold::mpi::detail {
 
@@ -48,9 +49,10 @@ class control {
         std::uint32_t call;
     };
 
-    /// `carried_by`: the carrier of a team's messages; null otherwise.
-    control(const handle& job, outbox& out, allfold::detail::known_signatures& known, carrier* carried_by)
-        : job_(job), outbox_(out), known_(known), carrier_(carried_by) {}
+    /// `opened`: this rank's calls. `carried_by`: the carrier of a team's messages; null otherwise.
+    control(const handle& job, outbox& out, allfold::detail::known_signatures& known,
+            const allfold::detail::opened_lanes& opened, carrier* carried_by)
+        : job_(job), outbox_(out), known_(known), opened_(opened), carrier_(carried_by) {}
 
     /// Receives all control messages that have arrived.
     void poll();
@@ -65,8 +67,8 @@ class control {
 
     /// Tells `peer` that this rank is waiting for it in a call; null if the call is no longer known.
     void notify_blocked(int peer, const waiting& where, const signature* call);
-    /// The call on this lane in which `peer` reports that it is waiting.
-    [[nodiscard]] std::optional<std::uint32_t> blocked_call(int peer, lane on) const;
+    /// The call that `peer`, by its own report, is making or has made on this lane.
+    [[nodiscard]] std::optional<std::uint32_t> reported_call(int peer, lane on) const;
 
     /// Carriers whose messages are received along with our own, for the ranks that wait for this one in a team that it
     /// has left.
@@ -92,16 +94,23 @@ class control {
   private:
     void send(int to, control_message head, const signature* call, std::string_view text);
     void read(int from, std::span<const std::byte> raw);
+    void answer_blocked(int peer, const control_message& head);
     void refuse_list(int place);
     [[noreturn, gnu::cold]] void throw_failure(const char* during) const;
 
     const handle& job_;
     outbox& outbox_;
     allfold::detail::known_signatures& known_;
+    const allfold::detail::opened_lanes& opened_;
     std::optional<failure> failure_;
+    struct call_on_lane {
+        lane on;
+        std::uint32_t call;
+    };
     /// What one other rank has reported.
     struct notes {
         std::optional<blocked_report> blocked;  // it waits for this rank
+        std::optional<call_on_lane> other;      // where this rank was blocked
         std::optional<clock::time_point> departed;
     };
     [[nodiscard]] notes& notes_of(int peer) {
@@ -182,7 +191,12 @@ inline void control::read(int from, std::span<const std::byte> raw) {
         case control_message::kind::blocked:
             if (head.introduced != 0) known_.learn(head.call, introduction);
             notes_of(from).blocked = blocked_report{text, head.round, head.rounds, head.on, head.call};
+            answer_blocked(from, head);
             if (departs_) send(from, {.what = control_message::kind::departed}, nullptr, "");
+            break;
+        case control_message::kind::other_call:
+            known_.learn(head.call, introduction);
+            notes_of(from).other = call_on_lane{head.on, head.call};
             break;
         case control_message::kind::departed:
         case control_message::kind::farewell:
@@ -203,9 +217,19 @@ inline void control::notify_blocked(int peer, const waiting& where, const signat
          call, where.what);
 }
 
-inline std::optional<std::uint32_t> control::blocked_call(int peer, lane on) const {
+/// Tells a rank that waits in vain, since this rank's call on that lane is or was a different one. Without it, nobody
+/// would know if this rank's call needed no message of the other.
+inline void control::answer_blocked(int peer, const control_message& head) {
+    const auto* const own = head.introduced != 0 ? opened_.find(head.on) : nullptr;
+    if (own != nullptr && own->hash != head.call)
+        send(peer, {.what = control_message::kind::other_call, .on = head.on}, &own->what, "");
+}
+
+inline std::optional<std::uint32_t> control::reported_call(int peer, lane on) const {
     const notes* const about = find_notes(peer);
-    return about && about->blocked && about->blocked->on == on ? std::optional(about->blocked->call) : std::nullopt;
+    if (about == nullptr) return std::nullopt;
+    if (about->blocked && about->blocked->on == on) return about->blocked->call;
+    return about->other && about->other->on == on ? std::optional(about->other->call) : std::nullopt;
 }
 
 inline void control::depart() {
@@ -258,29 +282,5 @@ inline void control::time_out(const waiting& where) {
     fail(errc::timeout, why);
     throw error(errc::timeout, text({where.what, ": ", why}));
 }
-
-/// How long this rank has been stuck, and where.
-class stall_timer {
-  public:
-    using clock = std::chrono::steady_clock;
-
-    void begin() noexcept { *this = {}; }
-    /// Whether it is time to notify the peer: first after `notice`, then at intervals of ten times `notice`.
-    [[nodiscard]] bool is_notice_due(const waiting& where, clock::time_point now, std::chrono::milliseconds notice) {
-        if (where.peer != where_.peer || where.on != where_.on || where.round != where_.round) {
-            where_ = where;
-            since_ = now;
-            next_notice_ = now + notice;
-        }
-        if (now < next_notice_) return false;
-        next_notice_ = now + 10 * notice;
-        return true;
-    }
-    [[nodiscard]] clock::time_point since() const noexcept { return since_; }
-
-  private:
-    waiting where_{};
-    clock::time_point since_{}, next_notice_{};
-};
 
 }  // namespace allfold::mpi::detail

@@ -18,16 +18,17 @@
 
 namespace allfold::mpi::detail {
 
-/// The head of a control message. An introduction of the blocked call may follow, then a text.
+/// The head of a control message. An introduction of the call may follow, then a text.
 struct control_message {
+    /// `other_call` answers a rank that is blocked in a call that this one has not made.
     /// `farewell` is sent in a team that has failed, and expects the same from the other rank.
-    enum class kind : std::uint32_t { failed, blocked, departed, farewell };
+    enum class kind : std::uint32_t { failed, blocked, other_call, departed, farewell };
     kind what = kind::failed;
     errc code = errc::peer_failed;  ///< of a failure; the text is its reason
     std::int32_t round = 0;         ///< of a blocked rank; the text names its collective
     std::int32_t rounds = 0;
     lane on = 0;
-    std::uint32_t call = 0;        ///< hash of the blocked call
+    std::uint32_t call = 0;        ///< hash of the blocked call, or of the other one
     std::uint32_t team = 0;        ///< number among the teams that share a carrier
     std::uint32_t list = 0;        ///< mark of its list of members, as the sender gave it
     std::uint32_t introduced = 0;  ///< bytes of the introduction

@@ -25,6 +25,7 @@
 #include "allfold/transport/detail/bounce.hpp"
 #include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/detail/copy.hpp"
+#include "allfold/transport/detail/envelope.hpp"
 #include "allfold/transport/thread_communicator.hpp"
 #include "allfold/transport/thread_world.hpp"
 
@@ -40,9 +41,10 @@ namespace allfold::detail {
 struct relayed_head {
     enum class kind : std::uint32_t {
         message,
-        read,      // acknowledges messages that were read: the payload lists their lanes
-        question,  // asks whether its receiver is in the same team
-        refused,   // it is not; the payload says why
+        read,        // acknowledges messages that were read: the payload lists their lanes
+        question,    // asks whether its receiver is in the same team, and makes the same call on that lane
+        refused,     // it is not in the team; the payload says why
+        other_call,  // it makes, or has made, another call, which the payload introduces
         failed,
         departed,
         process_finished
@@ -111,7 +113,9 @@ class relayed_message {
 /// Messages that have arrived for one member of a team, and whether the member still reads them.
 struct mailbox {
     std::atomic<bool> has_news{false};
-    std::optional<std::uint64_t> members;  // of its owner's list; set once the owner has joined
+    std::optional<std::uint64_t> members;        // of its owner's list; set once the owner has joined
+    int rank = -1;                               // of its owner in the team
+    const thread_communicator* calls = nullptr;  // knows the owner's; null before it has joined and after it has left
     std::vector<relayed_message> in;
     int awaited = -1;  // departures after which nothing more arrives; known once the member has left
     int departed = 0;
@@ -150,12 +154,15 @@ class relay {
         return std::exchange(outgoing_, {});
     }
 
-    /// The mailbox of a rank of the hierarchy in a team whose list has this hash; created by whichever comes first, the
-    /// rank or a message for it.
-    [[nodiscard]] std::shared_ptr<mailbox> mailbox_of(std::uint64_t team, int rank, std::uint64_t members) {
+    /// The mailbox of a rank of the hierarchy, rank `place` of a team whose list has this hash; created by whichever
+    /// comes first, the rank or a message for it. `calls`: the rank's end of what connects it to the threads beside it.
+    [[nodiscard]] std::shared_ptr<mailbox> mailbox_of(std::uint64_t team, int rank, std::uint64_t members, int place,
+                                                      const thread_communicator& calls) {
         const std::lock_guard lock(mutex_);
         const std::shared_ptr<mailbox> box = find_or_make(team, rank);
         box->members = members;
+        box->rank = place;
+        box->calls = &calls;
         for (const relayed_message& each : box->in) refuse_others(*box, each.head());
         return box;
     }
@@ -171,7 +178,9 @@ class relay {
         const std::shared_ptr<mailbox> box = find_or_make(head.team, head.to);
         refuse_others(*box, head);
         if (head.what == relayed_head::kind::departed) ++box->departed;
-        if (box->awaited < 0) {
+        if (head.what == relayed_head::kind::question && box->members == head.members) {
+            answer(*box, head);
+        } else if (box->awaited < 0) {
             box->in.push_back(std::move(what));
             box->has_news.store(true, std::memory_order_release);
         } else if (box->departed == box->awaited) {
@@ -198,6 +207,7 @@ class relay {
     void close(std::uint64_t team, int rank, int others) {
         const std::lock_guard lock(mutex_);
         mailbox& box = *find_or_make(team, rank);
+        box.calls = nullptr;
         box.in.clear();
         box.awaited = others;
         if (box.departed == others) mailboxes_.erase({team, rank});
@@ -297,6 +307,23 @@ class relay {
     void refuse(const relayed_head& what) {
         if (what.what != relayed_head::kind::message && what.what != relayed_head::kind::question) return;
         outgoing_.push_back({process_of(what.origin), refusal(what)});
+        has_outgoing_.store(true, std::memory_order_release);
+    }
+    /// Tells a rank that waits in vain: the owner's call on that lane is, or was, a different one. If the owner has not
+    /// made it yet, the rank will ask again.
+    void answer(const mailbox& box, const relayed_head& what) {
+        const auto made = box.calls == nullptr ? std::nullopt : box.calls->announced(box.calls->rank(), what.on);
+        if (!made || what.call == 0 || made->hash() == what.call) return;
+        relayed_head head = what;
+        head.what = relayed_head::kind::other_call;
+        head.from = box.rank;
+        head.origin = what.to;
+        head.to = what.origin;
+        head.call = made->hash();
+        relayed_message note(head, longest_introduction);
+        head.introduced = static_cast<std::uint32_t>(introduction::write(*made, note.payload()));
+        std::memcpy(note.whole().data, &head, sizeof head);
+        outgoing_.push_back({process_of(what.origin), std::move(note)});
         has_outgoing_.store(true, std::memory_order_release);
     }
     /// Tells a rank that asks that the one it waits for has departed.

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <chrono>
+
+#include "allfold/transport/communicator.hpp"
+
+/// @file
+/// How long a rank has been waiting for the same thing.
+
+namespace allfold::detail {
+
+/// How long this rank has been stuck, and where.
+class stall_timer {
+  public:
+    using clock = std::chrono::steady_clock;
+
+    void begin() noexcept { *this = {}; }
+    /// Whether it is time to notify the peer: first after `notice`, then at intervals of ten times `notice`.
+    [[nodiscard]] bool is_notice_due(const waiting& where, clock::time_point now, std::chrono::milliseconds notice) {
+        if (where.peer != where_.peer || where.on != where_.on || where.round != where_.round) {
+            where_ = where;
+            since_ = now;
+            next_notice_ = now + notice;
+        }
+        if (now < next_notice_) return false;
+        next_notice_ = now + 10 * notice;
+        return true;
+    }
+    [[nodiscard]] clock::time_point since() const noexcept { return since_; }
+
+  private:
+    waiting where_{};
+    clock::time_point since_{}, next_notice_{};
+};
+
+}  // namespace allfold::detail
