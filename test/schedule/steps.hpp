@@ -114,8 +114,9 @@ table steps_of(const Collective& what, const Algorithm& algorithm, int size, int
     return steps_of(what, algorithm, allfold::setting{0, size, root, group});
 }
 
-/// The largest P for proofs whose time or memory grows with P²; smaller in a build that is not optimised.
-#ifdef __OPTIMIZE__
+/// The largest P for proofs whose time or memory grows with P²; smaller in the build that evaluates all proofs for
+/// smaller P while it compiles.
+#ifdef ALLFOLD_PROVE_LARGEST
 inline constexpr int many = 4096;
 #else
 inline constexpr int many = 512;
