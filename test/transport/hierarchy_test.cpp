@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
+#include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/barrier.hpp"
 #include "allfold/collective/broadcast.hpp"
 #include "allfold/collective/subset.hpp"
@@ -386,6 +387,22 @@ TEST_CASE("a rank that only sends to another process does not run ahead without 
     });
     CHECK(most_ahead > 200);
     CHECK(most_ahead <= 257);
+}
+
+TEST_CASE("thousands of operations in flight on a hierarchy end") {
+#ifdef ALLFOLD_TEST_SANITIZED
+    constexpr std::size_t count = 1000;
+#else
+    constexpr std::size_t count = 20000;
+#endif
+    on_threads_of_threads(2, 2, [&](auto& comm) {
+        std::vector<int> x(count, 1);
+        std::vector<allfold::operation> ops;
+        for (int& each : x) ops.push_back(allfold::all_reduce.start(comm, each, sum()));
+        allfold::wait_all(ops);
+        expect(x == std::vector<int>(count, 4), "wrong sum");
+    });
+    SUCCEED();
 }
 
 TEST_CASE("operations in flight on a team of a hierarchy, more than a rank may run ahead, end in any order") {

@@ -112,7 +112,7 @@ TEST_CASE("thousands of operations are started before any other rank comes, on o
 #else
     constexpr int fewer = 0;
 #endif
-    start_many(1, std::size_t{1} << (14 - fewer), {});
+    start_many(1, std::size_t{1} << (16 - fewer), {});
     start_many(16, std::size_t{1} << (12 - fewer), {});
     start_many(2, std::size_t{1} << (11 - fewer), impatient);
     SUCCEED();

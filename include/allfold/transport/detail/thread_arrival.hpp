@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "allfold/data/detail/heap_array.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/bulletin.hpp"
 #include "allfold/transport/detail/channel.hpp"
@@ -187,44 +189,43 @@ inline void thread_arrival::take(bulletin_reader& from, int sender, const cell& 
     }
 }
 
-/// The messages of one peer that arrived before their lane asked for them: a list, oldest first.
+/// The messages of one peer that arrived before their lane asked for them. With thousands of operations in flight there
+/// are as many of them, so lanes are spread over lists.
 class early_arrivals {
   public:
     early_arrivals() = default;
     early_arrivals(const early_arrivals&) = delete;
     early_arrivals& operator=(const early_arrivals&) = delete;
     ~early_arrivals() {
-        free(first_);
+        for (const list& each : lists_) free(each.first);
         free(idle_);
     }
 
     [[nodiscard]] std::size_t count() const noexcept { return count_; }
     void keep_next(thread_link& from) {
+        if (count_ >= most_per_list * lists_.size()) spread();
         early* const kept = idle_ != nullptr ? std::exchange(idle_, idle_->next) : new early;
         kept->on = from.next().on;
         kept->message.take(from);
-        kept->next = nullptr;
-        *end_ = kept;
-        end_ = &kept->next;
+        list_of(kept->on).append(kept);
         ++count_;
     }
-    /// Moves the first message on this lane to `into`; false if there is none.
+    /// Moves the first message on this lane to `into`; false if there is none. Needs a message on any lane.
     [[nodiscard]] bool hand_out(lane on, thread_arrival& into) {
-        early** link = &first_;
+        list& here = list_of(on);
+        early** link = &here.first;
         while (*link != nullptr && (*link)->on != on) link = &(*link)->next;
         early* const found = *link;
         if (found == nullptr) return false;
         into = std::move(found->message);
         *link = found->next;
-        if (end_ == &found->next) end_ = link;
+        if (here.end == &found->next) here.end = link;
         found->next = std::exchange(idle_, found);
         --count_;
         return true;
     }
     [[nodiscard]] bool has_loan() const noexcept {
-        for (const early* each = first_; each != nullptr; each = each->next)
-            if (each->message.is_lent()) return true;
-        return false;
+        return std::any_of(lists_.begin(), lists_.end(), [](const list& each) { return has_loan(each.first); });
     }
 
   private:
@@ -233,13 +234,39 @@ class early_arrivals {
         thread_arrival message;
         early* next = nullptr;
     };
+    /// Oldest first.
+    struct list {
+        early* first = nullptr;
+        early** end = &first;
+
+        void append(early* last) noexcept {
+            last->next = nullptr;
+            *end = last;
+            end = &last->next;
+        }
+    };
+    static constexpr std::size_t most_per_list = 8;
+
+    [[nodiscard]] list& list_of(lane on) noexcept { return lists_[on & (lists_.size() - 1)]; }
+    void spread() {
+        heap_array<list> more(std::max<std::size_t>(4 * lists_.size(), 1));
+        for (list& each : lists_)
+            while (each.first != nullptr) {
+                early* const moved = std::exchange(each.first, each.first->next);
+                more[moved->on & (more.size() - 1)].append(moved);
+            }
+        lists_ = std::move(more);
+    }
+    [[nodiscard]] static bool has_loan(const early* each) noexcept {
+        while (each != nullptr && !each->message.is_lent()) each = each->next;
+        return each != nullptr;
+    }
     static void free(early* list) noexcept {
         while (list != nullptr) delete std::exchange(list, list->next);
     }
 
-    early* first_ = nullptr;
-    early** end_ = &first_;
-    early* idle_ = nullptr;  // to be reused
+    heap_array<list> lists_;  // by lane; a power of two
+    early* idle_ = nullptr;   // to be reused
     std::size_t count_ = 0;
 };
 
