@@ -458,8 +458,24 @@ TEST_CASE("communicators that are none are refused with the reason") {
 }
 
 TEST_CASE("bad arguments are found before anything is sent") {
-    communicator comm(MPI_COMM_WORLD);
-    std::vector<int> x(4);
-    const outcome mine = outcome_of([&] { allfold::reduce(comm, x, sum(), allfold::root{comm.size()}); });
-    CHECK((mine.code == errc::bad_rank && mine.says("root " + std::to_string(comm.size()))));
+    const int P = ranks_of_job();
+    std::vector<int> x(4), all(4 * static_cast<std::size_t>(P));
+    const std::vector<int> beyond(static_cast<std::size_t>(P), P);
+    const allfold::tensor<int, 2> table(x.data(), {2, 2});
+    const allfold::block_cyclic no_blocks{.block = 0, .offset = 0, .count = 4};
+    const auto wrong = [](errc code, const std::string& reason, auto call) {
+        communicator comm(MPI_COMM_WORLD);
+        const outcome mine = outcome_of([&] { call(comm); });
+        INFO(reason << " / " << mine.text);
+        CHECK((mine.code == code && mine.says(reason)));
+    };
+    const std::string number = std::to_string(P);
+    wrong(errc::bad_rank, "root " + number, [&](auto& comm) { allfold::reduce(comm, x, sum(), allfold::root{P}); });
+    wrong(errc::bad_rank, number, [&](auto& comm) { static_cast<void>(allfold::subset(comm, {0, P})); });
+    wrong(errc::bad_rank, number, [&](auto& comm) { allfold::permute(comm, x, allfold::destinations(beyond)); });
+    wrong(errc::bad_argument, "axis 2", [&](auto& comm) { allfold::all_gather(comm, table, all, allfold::axis{2}); });
+    wrong(errc::bad_partition, std::to_string(P + 1) + " blocks",
+          [&](auto& comm) { allfold::all_gather(comm, x, all, allfold::partition::even(all.size(), P + 1)); });
+    wrong(errc::bad_partition, "empty blocks",
+          [&](auto& comm) { allfold::inclusive_scan(comm, allfold::distributed(x, no_blocks), sum()); });
 }
