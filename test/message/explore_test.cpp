@@ -453,6 +453,89 @@ TEST_CASE("memory of an operation in flight that the program writes is found: se
     CHECK((headlong.findings().size() == 1 && headlong.first().what == verdict::deadlock_unless_held));
 }
 
+TEST_CASE("memory that a collective in flight writes is watched: its result, and an operand in place") {
+    const auto finds = [](auto program) {
+        const exploration found = explore(2, program);
+        INFO(explain(found));
+        REQUIRE(!found.ok());
+        CHECK(found.first().what == verdict::changed_in_flight);
+        CHECK_THAT(found.first().text,
+                   Catch::Matchers::ContainsSubstring(
+                       "rank 0 changes it before the operation is done: all_reduce (its 1st call)"));
+    };
+    finds([](explored_communicator& comm) {
+        std::vector<int> in{comm.rank()}, out{0};
+        auto total = allfold::all_reduce.start(comm, in, out, allfold::sum());
+        if (comm.rank() == 0) out[0] = 3;
+        total.wait();
+    });
+    finds([](explored_communicator& comm) {
+        std::vector<int> x{comm.rank()};
+        auto total = allfold::all_reduce.start(comm, x, allfold::sum());
+        allfold::barrier(comm);
+        if (comm.rank() == 0 && !total.done()) x[0] = 3;
+        total.wait();
+    });
+    const exploration clean = explore(2, [](explored_communicator& comm) {
+        std::vector<int> x(5000, comm.rank()), y(5000, -1);
+        auto first = allfold::all_reduce.start(comm, x, allfold::sum());
+        auto second = allfold::all_reduce.start(comm, y, allfold::sum());
+        while (!second.done()) {
+        }
+        y[0] = 0;
+        first.wait();
+        return x[0];
+    });
+    INFO(explain(clean));
+    CHECK(clean.ok());
+}
+
+TEST_CASE("operations in flight that use one place are reported as such, unless they only read it") {
+    const auto shares = [](auto program, const char* words) {
+        const exploration found = explore(2, program);
+        INFO(explain(found));
+        REQUIRE(!found.findings().empty());
+        CHECK(found.first().what == verdict::changed_in_flight);
+        CHECK_THAT(found.first().text, Catch::Matchers::Equals(words));
+    };
+    shares(
+        [](explored_communicator& comm) {
+            int y = 0;
+            for (int i = 1; comm.rank() == 1 && i < 3; ++i) allfold::send(comm, i, to{0});
+            if (comm.rank() == 1) return;
+            auto first = allfold::receive.start(comm, y, from{1});
+            auto second = allfold::receive.start(comm, y, from{1});
+            first.wait();
+            second.wait();
+        },
+        "two operations of rank 0 use it at the same time: receive from rank 1 (its 1st call) and receive from rank 1 "
+        "(its 2nd call)");
+    shares(
+        [](explored_communicator& comm) {
+            int x = 0;
+            auto total = allfold::all_reduce.start(comm, x, allfold::sum());
+            if (comm.rank() == 0) allfold::send(comm, x, to{1}, allfold::mode::synchronous);
+            int y = 0;
+            if (comm.rank() == 1) allfold::receive(comm, y, from{0});
+            total.wait();
+        },
+        "two operations of rank 0 use it at the same time: all_reduce (its 1st call) and send to rank 1 (its 2nd "
+        "call)");
+    const exploration reads = explore(2, [](explored_communicator& comm) {
+        int x = comm.rank(), y = 0, z = 0;
+        auto first = allfold::all_reduce.start(comm, x, y, allfold::sum());
+        auto second = allfold::all_reduce.start(comm, x, z, allfold::sum());
+        auto sent = allfold::send.start(comm, x, to{1 - comm.rank()});
+        int got = 0;
+        allfold::receive(comm, got, from{1 - comm.rank()});
+        first.wait();
+        second.wait();
+        sent.wait();
+    });
+    INFO(explain(reads));
+    CHECK(reads.ok());
+}
+
 TEST_CASE("a standard send may be held however long it is, and however much is held") {
     for (const std::size_t elements : {std::size_t{1}, std::size_t{100000}, std::size_t{2000000}}) {
         const auto head_to_head = [elements](explored_communicator& comm) {

@@ -22,6 +22,7 @@
 #include "allfold/analysis/detail/explored_text.hpp"
 #include "allfold/analysis/detail/explored_world.hpp"
 #include "allfold/analysis/detail/search_tree.hpp"
+#include "allfold/engine/detail/memory_in_use.hpp"
 #include "allfold/engine/task_hooks.hpp"
 #include "allfold/error.hpp"
 #include "allfold/message/detail/port.hpp"
@@ -114,9 +115,18 @@ class explored_communicator final : public transport_defaults, private detail::e
                                         .is_message = true,
                                         .group = group_});
     }
-    /// The program has changed memory of the operation that `where` describes.
-    void note_changed(const waiting& where) {
-        if (!world_.is_over(self_)) world_.note_changed(self_, call_of(where));
+    /// The operation that `where` describes uses this memory from now on, until it is forgotten.
+    void watch_memory(const void* operation, const waiting& where, detail::memory_in_use&& memory) {
+        world_.of(self_).memory.enter(operation, call_of(where), std::move(memory));
+    }
+    /// Called before an operation goes on: has the program changed its memory since it was here?
+    void check_memory(const void* operation, bool also_written) {
+        if (!world_.is_over(self_)) world_.of(self_).memory.check(operation, also_written);
+    }
+    /// An operation has changed its memory itself.
+    void note_written(const void* operation) noexcept { world_.of(self_).memory.refresh(operation); }
+    void forget_memory(const void* operation) noexcept {
+        if (!is_cut) world_.of(self_).memory.leave(operation);
     }
     /// The number of the latest call of this rank.
     [[nodiscard]] std::size_t latest_call() const noexcept { return world_.of(self_).calls.size(); }

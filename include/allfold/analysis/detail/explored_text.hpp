@@ -9,6 +9,7 @@
 
 #include "allfold/analysis/detail/explored_call.hpp"
 #include "allfold/analysis/detail/explored_mail.hpp"
+#include "allfold/analysis/detail/explored_memory.hpp"
 #include "allfold/analysis/detail/explored_world.hpp"
 #include "allfold/analysis/detail/search_tree.hpp"
 #include "allfold/analysis/exploration.hpp"
@@ -56,8 +57,9 @@ namespace allfold::detail {
 }
 
 /// ": send to rank 2 (its 3rd call, program.cpp:34)", if that is known.
-[[nodiscard]] inline std::string text_of_call(explored_world& world, int rank, std::size_t call) {
-    return call == 0 ? std::string() : ": " + text_of(world.of(rank).calls[call - 1], call);
+[[nodiscard]] inline std::string text_of_call(explored_world& world, int rank, std::size_t call,
+                                              const char* before = ": ") {
+    return call == 0 ? std::string() : before + text_of(world.of(rank).calls[call - 1], call);
 }
 /// Why a rank fails, and where.
 [[nodiscard]] inline std::string text_of_failure(explored_world& world, int rank) {
@@ -65,6 +67,14 @@ namespace allfold::detail {
     const std::string words = text({"rank ", rank, ": ", each.failure->why});
     if (each.failed_in != 0 || each.calls.empty()) return words + text_of_call(world, rank, each.failed_in);
     return words + "; its latest call" + text_of_call(world, rank, each.calls.size());
+}
+
+/// What has happened to memory of an operation in flight.
+[[nodiscard]] inline std::string text_of_change(explored_world& world, int rank, const explored_memory::change& what) {
+    if (what.other == 0)
+        return text({"rank ", rank, " changes it before the operation is done"}) + text_of_call(world, rank, what.call);
+    return text({"two operations of rank ", rank, " use it at the same time"}) + text_of_call(world, rank, what.call) +
+           text_of_call(world, rank, what.other, " and ");
 }
 
 /// A message of the program, on this communicator, that is never received.

@@ -18,6 +18,7 @@
 
 #include "allfold/analysis/detail/explored_call.hpp"
 #include "allfold/analysis/detail/explored_mail.hpp"
+#include "allfold/analysis/detail/explored_memory.hpp"
 #include "allfold/analysis/detail/fibre.hpp"
 #include "allfold/analysis/detail/search_tree.hpp"
 #include "allfold/analysis/detail/step_watch.hpp"
@@ -123,7 +124,7 @@ class explored_world final : public order_observer {
         std::uint64_t observable_events = 0;           // events that let someone tell a deadline before from one after
         std::vector<explored_channel> listens;         // the channels for news, on its communicators
         std::vector<explored_call> calls;
-        std::vector<std::size_t> changed;     // calls whose memory the program wrote while they were in flight
+        explored_memory memory;               // of its operations in flight
         std::vector<std::string> unreceived;  // messages still held when a communicator ended
         const char* file = nullptr;           // of its next call, if the program says so
         unsigned line = 0;
@@ -203,7 +204,7 @@ class explored_world final : public order_observer {
             each.has_released = false;
             each.calls.clear();
             each.unreceived.clear();
-            each.changed.clear();
+            each.memory.clear();
             each.file = nullptr;
         }
         if (watch != nullptr) watch->forget_calls();
@@ -395,7 +396,6 @@ class explored_world final : public order_observer {
         if (history != nullptr) note(happening::kind::calls, rank, text_of(call, self.calls.size()));
         return self.calls.size();
     }
-    void note_changed(int rank, std::size_t call) { of(rank).changed.push_back(call); }
     /// The message that the latest call of a rank sends is posted; `number` is that of the send on its communicator.
     void note_sent(int rank, std::uint32_t number) {
         if (auto& calls = of(rank).calls; !calls.empty()) calls.back().number = number;
