@@ -645,6 +645,41 @@ TEST_CASE("every mode, prepared messages, probes that wait, and every way to ask
     }
 }
 
+TEST_CASE("a place belongs to its own statement, and to every start of what is prepared there") {
+    using Catch::Matchers::ContainsSubstring;
+    const std::string file = "explore_test.cpp:";
+    const int line = __LINE__;
+    const auto prepared = [](explored_communicator& comm) {
+        int x = 1, y = 0, z = 0;
+        auto sends = allfold::send.prepare(here(comm), x, to{1 - comm.rank()}, allfold::mode::synchronous);
+        auto receives = allfold::receive.prepare(here(comm), y, from{1 - comm.rank()});
+        auto adds = allfold::all_reduce.prepare(here(comm), z, allfold::sum());
+        for (int i = 0; i < 2; ++i) {
+            adds.start();
+            sends.start();
+            receives.start();
+            if (i == 1 && comm.rank() == 0) throw std::runtime_error("stop");
+            allfold::wait_all(sends, receives, adds);
+        }
+    };
+    const exploration found = explore(2, prepared);
+    INFO(explain(found) << allfold::history_of(found.first()));
+    for (const auto& [what, at] : {std::pair{"calls send to rank 1 (its 6th call, ", line + 3},
+                                   std::pair{"calls receive from rank 1 (its 7th call, ", line + 4},
+                                   std::pair{"calls all_reduce (its 5th call, ", line + 5}})
+        CHECK_THAT(allfold::history_of(found.first()), ContainsSubstring(what + file + std::to_string(at)));
+
+    const exploration stale = explore(2, [](explored_communicator& comm) {
+        int y = 0;
+        allfold::attach_buffer(here(comm), 100);
+        if (comm.rank() == 0) CHECK_THROWS_AS(allfold::send(here(comm), y, to{7}), allfold::error);
+        if (comm.rank() == 0) static_cast<void>(allfold::try_probe(here(comm), from{1}));
+        allfold::receive(comm, y, from{1 - comm.rank()});
+    });
+    REQUIRE(!stale.ok());
+    CHECK_THAT(explain(stale), !ContainsSubstring(file));
+}
+
 TEST_CASE("mistakes with messages have their verdicts, with the ranks and what they have done") {
     struct mistake {
         int ranks;

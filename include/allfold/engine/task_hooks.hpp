@@ -22,6 +22,10 @@ struct task_hooks {
     /// Whether a message that could have arrived does so only when somebody looks for it.
     static constexpr bool delays_messages = false;
 
+    /// Where in the program a call is.
+    struct place {};
+    static place take_place(Comm&) noexcept { return {}; }
+
     /// Makes a pass over everything this thread has in flight, because the program asks what has arrived.
     template <class Pass>
     static void look(Comm&, Pass pass) {
@@ -31,7 +35,8 @@ struct task_hooks {
     static void before_message(Comm&, bool /*is_received*/) noexcept {}
     /// A message starts, to one rank, from one, or both. Returns the number of the call, for those that wait for it.
     template <class Sending, class Receiving>
-    static std::size_t start_message(Comm&, const char*, const Sending*, const Receiving*, bool /*is_waited_for*/) {
+    static std::size_t start_message(Comm&, const char*, const Sending*, const Receiving*, bool /*is_waited_for*/,
+                                     const place&) {
         return 0;
     }
 

@@ -15,6 +15,12 @@
 
 namespace allfold::detail {
 
+/// A position in the source of a program; no file if it is not known.
+struct source_place {
+    const char* file = nullptr;
+    unsigned line = 0;
+};
+
 /// A call of a rank, or another start of an operation that it has prepared.
 struct explored_call {
     const char* what = "collective";
@@ -25,8 +31,7 @@ struct explored_call {
     lane first = 0;
     unsigned lanes = 0;
     std::uint32_t number = 0;  // of its send, on its communicator
-    const char* file = nullptr;
-    unsigned line = 0;
+    source_place at;
 };
 
 /// "1st", "2nd".
@@ -36,8 +41,9 @@ struct explored_call {
     return text({number, ends[!is_teen && number % 10 < 4 ? number % 10 : 0]});
 }
 /// "program.cpp:34"
-[[nodiscard]] inline std::string text_of_place(std::string_view path, unsigned line) {
-    return text({path.substr(path.find_last_of('/') + 1), ":", line});
+[[nodiscard]] inline std::string text_of(const source_place& at) {
+    const std::string_view path = at.file;
+    return text({path.substr(path.find_last_of('/') + 1), ":", at.line});
 }
 /// "receive from rank 2, tag 7 (its 3rd call, program.cpp:34)"
 [[nodiscard]] inline std::string text_of(const explored_call& call, std::size_t number) {
@@ -48,7 +54,7 @@ struct explored_call {
     if (call.is_message && call.label == -2) words += ", any tag";
     if (call.is_message && call.label > 0) words += text({", tag ", call.label});
     words += " (its " + ordinal(number) + " call";
-    if (call.file != nullptr) words += ", " + text_of_place(call.file, call.line);
+    if (call.at.file != nullptr) words += ", " + text_of(call.at);
     return words + ")";
 }
 

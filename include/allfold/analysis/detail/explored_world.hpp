@@ -62,8 +62,7 @@ class explored_endpoint {
     [[nodiscard]] virtual std::size_t in_flight() const noexcept = 0;
     bool is_cut = false;
     struct {
-        const char* file = nullptr;  // where it was made, if the program says so
-        unsigned line = 0;
+        source_place at;        // if the program says so
         std::size_t calls = 0;  // that its rank had made before
     } made;
 
@@ -126,8 +125,7 @@ class explored_world final : public order_observer {
         std::vector<explored_call> calls;
         explored_memory memory;               // of its operations in flight
         std::vector<std::string> unreceived;  // messages still held when a communicator ended
-        const char* file = nullptr;           // of its next call, if the program says so
-        unsigned line = 0;
+        source_place next;                    // where its next call is, if the program says so
     };
 
     explored_world(int size, std::size_t stack_bytes, int tests, int most_tests, body run)
@@ -205,7 +203,7 @@ class explored_world final : public order_observer {
             each.calls.clear();
             each.unreceived.clear();
             each.memory.clear();
-            each.file = nullptr;
+            each.next = {};
         }
         if (watch != nullptr) watch->forget_calls();
         for (rank_state& each : ranks_) run_and_note_questions(each);
@@ -380,17 +378,13 @@ class explored_world final : public order_observer {
     void erase_end(int rank, const explored_channel& end) { std::erase(of(rank).ends, end); }
     /// Records what becomes of a rank at the end.
     void note_end(int rank, const std::string& words) { note(happening::kind::ends, rank, words); }
-    /// Notes the source position of the next call of a rank.
-    void note_place(int rank, const char* file, unsigned line) {
-        of(rank).file = file;
-        of(rank).line = line;
-    }
-    void forget_place(int rank) noexcept { of(rank).file = nullptr; }
+    /// Notes where the next call of a rank is.
+    void note_place(int rank, const source_place& at) noexcept { of(rank).next = at; }
+    /// Where the call is that the rank makes now.
+    [[nodiscard]] source_place take_place(int rank) noexcept { return std::exchange(of(rank).next, {}); }
     /// Notes a call; returns its number, from 1.
-    std::size_t note_call(int rank, explored_call call) {
+    std::size_t note_call(int rank, const explored_call& call) {
         rank_state& self = of(rank);
-        call.file = std::exchange(self.file, nullptr);
-        call.line = self.line;
         self.calls.push_back(call);
         if (watch != nullptr) watch->note_call(call, self.calls.size());
         if (history != nullptr) note(happening::kind::calls, rank, text_of(call, self.calls.size()));
@@ -428,7 +422,7 @@ class explored_world final : public order_observer {
     /// A rank makes a communicator, at the source position noted.
     void add_endpoint(int rank, explored_endpoint& endpoint) {
         rank_state& self = of(rank);
-        endpoint.made = {std::exchange(self.file, nullptr), self.line, self.calls.size()};
+        endpoint.made = {take_place(rank), self.calls.size()};
         self.endpoints.push_back(&endpoint);
     }
     void erase_endpoint(int rank, explored_endpoint& endpoint) noexcept { std::erase(of(rank).endpoints, &endpoint); }
@@ -581,7 +575,7 @@ class explored_world final : public order_observer {
         if (const std::size_t n = kept.in_flight(); n != 0)
             words += text({", with ", n, n == 1 ? " operation" : " operations", " in flight"});
         const auto& made = kept.made;
-        if (made.file != nullptr) return words + ", created at " + text_of_place(made.file, made.line);
+        if (made.at.file != nullptr) return words + ", created at " + text_of(made.at);
         if (made.calls == 0) return words + ", created before its 1st call";
         return words + ", created after " + text_of(self.calls[made.calls - 1], made.calls);
     }

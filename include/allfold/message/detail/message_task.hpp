@@ -37,7 +37,10 @@ class message_task final : public task<Comm>, private open_message {
     /// `make()` returns the request.
     template <class Make>
     message_task(Comm& comm, const Make& make)
-        : task<Comm>(comm, "message", std::nullopt), office_(office_of(comm)), asked_(make()) {
+        : task<Comm>(comm, "message", std::nullopt),
+          office_(office_of(comm)),
+          place_(hooks::take_place(comm)),
+          asked_(make()) {
         this->what_ = asked_.what;
         if (asked_.limit()) this->limit_ = asked_.limit();
         comm.background().attach(*this, &comm);
@@ -214,7 +217,7 @@ class message_task final : public task<Comm>, private open_message {
         this->await_parts((out() ? 1 : 0) + (in() ? 1 : 0));
         if constexpr (!is_plain)
             if (asked_.arranged) rearrange(*asked_.arranged);
-        call_ = hooks::start_message(*this->comm_, this->what_, out(), in(), is_waited_for_);
+        call_ = hooks::start_message(*this->comm_, this->what_, out(), in(), is_waited_for_, place_);
         if constexpr (watching_memory<Comm>) this->comm_->watch_memory(this, blocked_on(), memory());
         if constexpr (!is_plain)
             if (asked_.given) return office_.start(*in(), std::move(asked_.given));
@@ -327,6 +330,7 @@ class message_task final : public task<Comm>, private open_message {
     static constexpr bool is_plain = std::is_same_v<Request, receive_request>;
 
     post_office& office_;
+    [[no_unique_address]] typename hooks::place place_{};  // of the call that has made it
     Request asked_;
     bool is_detached_ = false, is_waited_for_ = false;
     std::size_t call_ = 0;
