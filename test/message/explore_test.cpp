@@ -16,6 +16,8 @@
 #include "allfold/analysis/without_fault.hpp"
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/barrier.hpp"
+#include "allfold/collective/broadcast.hpp"
+#include "allfold/collective/gather.hpp"
 #include "allfold/collective/reduce_scatter.hpp"
 #include "allfold/collective/subset.hpp"
 #include "allfold/engine/operation.hpp"
@@ -678,6 +680,88 @@ TEST_CASE("a place belongs to its own statement, and to every start of what is p
     });
     REQUIRE(!stale.ok());
     CHECK_THAT(explain(stale), !ContainsSubstring(file));
+}
+
+TEST_CASE("what a call refuses before it begins is reported with the place of the call") {
+    struct refusal {
+        const char* what;
+        void (*run)(explored_communicator&);
+    };
+    const refusal refusals[]{
+        {"send: destination rank 2 is not in [0, 2)",
+         [](explored_communicator& comm) { allfold::send(here(comm), 1, to{2}); }},
+        {"receive: source rank 7 is not in [0, 2)",
+         [](explored_communicator& comm) {
+             int y = 0;
+             auto never = allfold::receive.start(here(comm), y, from{7});
+         }},
+        {"passes a negative tag", [](explored_communicator& comm) { allfold::send(here(comm), 1, to{0}, tag{-4}); }},
+        {"but only 0 of the 0 attached bytes are free",
+         [](explored_communicator& comm) { allfold::send(here(comm), 1, to{0}, allfold::mode::buffered); }},
+        {"gather",
+         [](explored_communicator& comm) {
+             std::vector<int> x(1), y(4);
+             allfold::gather(here(comm), x, y, allfold::root{0});
+         }},
+        {"root",
+         [](explored_communicator& comm) {
+             std::vector<int> x(1);
+             allfold::broadcast(here(comm), x, allfold::root{2});
+         }},
+    };
+    for (const refusal& each : refusals) {
+        for (const bool is_first : {true, false}) {
+            const exploration found = explore(2, [&](explored_communicator& comm) {
+                if (!is_first) allfold::barrier(comm);
+                each.run(comm);
+            });
+            INFO(explain(found));
+            REQUIRE(!found.ok());
+            CHECK_THAT(found.first().text, Catch::Matchers::ContainsSubstring(each.what) &&
+                                               Catch::Matchers::ContainsSubstring(" (explore_test.cpp:") &&
+                                               !Catch::Matchers::ContainsSubstring("its latest call"));
+        }
+    }
+    const exploration other = explore(1, [](explored_communicator& comm) {
+        CHECK_THROWS_AS(allfold::send(here(comm), 1, to{2}), allfold::error);
+        throw std::runtime_error("the program's own");
+    });
+    CHECK_THAT(explain(other), !Catch::Matchers::ContainsSubstring("explore_test.cpp"));
+}
+
+TEST_CASE("a rank that tests again and again is reported with what it tests, and where") {
+    using Catch::Matchers::ContainsSubstring;
+    const auto text_of = [](auto tests) {
+        const exploration found = explore(2, [&](explored_communicator& comm) {
+            if (comm.rank() == 0) tests(comm);
+        });
+        CHECK(found.first().what == verdict::no_progress);
+        return explain(found);
+    };
+    const std::string words = "rank 0 has tested 1000 times since its latest message";
+    CHECK_THAT(text_of([](explored_communicator& comm) {
+                   int x = 0, y = 0;
+                   auto other = allfold::receive.start(comm, y, from{1}, tag{1});
+                   auto never = allfold::receive.start(here(comm), x, from{1});
+                   while (!never.done()) {
+                   }
+               }),
+               ContainsSubstring(words + ": receive from rank 1 (its 2nd call, explore_test.cpp:"));
+    CHECK_THAT(
+        text_of([](explored_communicator& comm) {
+            int x = 0, y = 0;
+            std::vector<allfold::operation> both;
+            both.push_back(allfold::all_reduce.start(comm, y, allfold::sum()));
+            both.push_back(allfold::receive.start(here(comm), x, from{1}));
+            while (!allfold::test_any(both)) {
+            }
+        }),
+        ContainsSubstring(words + ": all_reduce (its 1st call), receive from rank 1 (its 2nd call, explore_test.cpp:"));
+    CHECK_THAT(text_of([](explored_communicator& comm) {
+                   while (!allfold::try_probe(here(comm), from{1})) {
+                   }
+               }),
+               ContainsSubstring(words + " (explore_test.cpp:"));
 }
 
 TEST_CASE("mistakes with messages have their verdicts, with the ranks and what they have done") {

@@ -147,6 +147,9 @@ class explored_communicator final : public transport_defaults, private detail::e
     void forget_place() noexcept {
         if (!is_cut) world_.note_place(self_, {});
     }
+    void note_thrown_at(const char* file, unsigned line) noexcept {
+        if (!is_cut) world_.note_thrown_at(self_, {file, line});
+    }
     [[nodiscard]] source_place take_place() noexcept { return world_.take_place(self_); }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const {
         const auto* const found = world_.find_opened(group_, ranks_[peer], on);
@@ -204,10 +207,13 @@ class explored_communicator final : public transport_defaults, private detail::e
         if (self.waits != 0 || (self.looks == looking::no && is_running())) return;
         if (self.looks == looking::no || std::exchange(self.looks, looking::is_over) == looking::stops) test();
     }
-    /// The program asks what has arrived for everything that `pass` makes progress on.
+    /// The program asks whether an operation is done, or what has arrived (null): for everything that `pass` makes
+    /// progress on.
     template <class Pass>
-    void look(Pass pass) {
+    void look(const void* operation, Pass pass) {
         require_attached();
+        const auto& all = world_.of(self_).operations;  // it may be one of several
+        const detail::question_about about(all.empty() && operation != nullptr ? std::vector{operation} : all);
         world_.look_for_all(self_, pass);
         world_.note_answer(self_);
     }
@@ -560,8 +566,8 @@ struct detail::task_hooks<explored_communicator> {
     static place take_place(explored_communicator& comm) noexcept { return comm.take_place(); }
 
     template <class Pass>
-    static void look(explored_communicator& comm, Pass pass) {
-        comm.look(pass);
+    static void look(explored_communicator& comm, const void* operation, Pass pass) {
+        comm.look(operation, pass);
     }
     static void before_message(explored_communicator& comm, bool is_received) {
         comm.look_for_callbacks();

@@ -3,6 +3,8 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <exception>
+
 /// @file
 /// Tells `explore` where in a program a call is.
 
@@ -14,7 +16,8 @@ namespace detail {
 template <class Comm>
 concept noting_places = requires(Comm& comm) { comm.note_place("", 0u); };
 
-/// Ends with the statement that calls `here`, and the place of that statement with it.
+/// Ends with the statement that calls `here`, and the place of that statement with it. If an exception ends it, what is
+/// thrown comes from there, even if no call has begun.
 template <class Comm>
 struct statement {};
 template <noting_places Comm>
@@ -24,15 +27,22 @@ class statement<Comm> {
     statement(const statement&) = delete;
     statement& operator=(const statement&) = delete;
     ~statement() {
-        if (comm_ != nullptr) comm_->forget_place();
+        if (comm_ == nullptr) return;
+        comm_->forget_place();
+        if (std::uncaught_exceptions() > exceptions_) comm_->note_thrown_at(file_, line_);
     }
     void begin(Comm& comm, const char* file, unsigned line) {
         comm.note_place(file, line);
         comm_ = &comm;
+        file_ = file;
+        line_ = line;
     }
 
   private:
     Comm* comm_ = nullptr;
+    const char* file_ = nullptr;
+    unsigned line_ = 0;
+    int exceptions_ = std::uncaught_exceptions();
 };
 
 }  // namespace detail

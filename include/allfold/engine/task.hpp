@@ -236,7 +236,7 @@ class task : public pending {
     void progress_all() override {
         if (comm_ == nullptr) return background::progress_all();  // it is done, but others may not be
         comm_->background().take_over();
-        hooks::look(*comm_, &background::progress_all);
+        hooks::look(*comm_, this, &background::progress_all);
     }
     void wait(erased_work& what) override {
         require_outside_operator(*comm_, what_);

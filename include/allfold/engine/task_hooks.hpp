@@ -26,9 +26,10 @@ struct task_hooks {
     struct place {};
     static place take_place(Comm&) noexcept { return {}; }
 
-    /// Makes a pass over everything this thread has in flight, because the program asks what has arrived.
+    /// Makes a pass over everything this thread has in flight, because the program asks what has arrived: for an
+    /// operation, or null.
     template <class Pass>
-    static void look(Comm&, Pass pass) {
+    static void look(Comm&, const void*, Pass pass) {
         pass();
     }
     /// A message is about to start.

@@ -56,6 +56,11 @@ class explored_memory {
     void refresh(const void* operation) noexcept {
         if (watched* const own = find(operation)) look(*own);
     }
+    /// The call that has started an operation in flight; 0 if unknown.
+    [[nodiscard]] std::size_t call_of(const void* operation) const noexcept {
+        const auto found = std::ranges::find(all_, operation, &watched::operation);
+        return found == all_.end() ? 0 : found->call;
+    }
     void leave(const void* operation) noexcept {
         std::erase_if(all_, [operation](const watched& each) { return each.operation == operation; });
     }

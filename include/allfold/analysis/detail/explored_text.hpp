@@ -23,12 +23,27 @@
 
 namespace allfold::detail {
 
+/// ": send to rank 2 (its 3rd call, program.cpp:34)", if that is known.
+[[nodiscard]] inline std::string text_of_call(explored_world& world, int rank, std::size_t call,
+                                              const char* before = ": ") {
+    return call == 0 ? std::string() : before + text_of(world.of(rank).calls[call - 1], call);
+}
+/// What a rank tests again and again.
+[[nodiscard]] inline std::string text_of_tested(explored_world& world, int rank) {
+    const auto& each = world.of(rank);
+    if (each.operations.empty()) return each.next.file == nullptr ? "" : " (" + text_of(each.next) + ")";
+    std::string words;
+    for (const void* const operation : each.operations)
+        words += text_of_call(world, rank, each.memory.call_of(operation), words.empty() ? ": " : ", ");
+    return words;
+}
 /// What a rank does at the end of an execution.
 [[nodiscard]] inline std::string text_of_state(explored_world& world, int rank) {
     const auto& each = world.of(rank);
     if (each.at == explored_world::place::returned) return text({"rank ", rank, " has returned"});
     if (each.at == explored_world::place::tests)
-        return text({"rank ", rank, " has tested ", each.failed_tests, " times since its latest message"});
+        return text({"rank ", rank, " has tested ", each.failed_tests, " times since its latest message"}) +
+               text_of_tested(world, rank);
     std::string words = text({"rank ", rank, " waits in ", each.where.what});
     if (each.where.rounds > 1) words += text({", round ", each.where.round + 1, " of ", each.where.rounds});
     const explored_call* const call = world.call_of(rank);
@@ -56,15 +71,11 @@ namespace allfold::detail {
     return words.substr(words.find(' ', words.find(' ') + 1) + 1);
 }
 
-/// ": send to rank 2 (its 3rd call, program.cpp:34)", if that is known.
-[[nodiscard]] inline std::string text_of_call(explored_world& world, int rank, std::size_t call,
-                                              const char* before = ": ") {
-    return call == 0 ? std::string() : before + text_of(world.of(rank).calls[call - 1], call);
-}
 /// Why a rank fails, and where.
 [[nodiscard]] inline std::string text_of_failure(explored_world& world, int rank) {
     const auto& each = world.of(rank);
     const std::string words = text({"rank ", rank, ": ", each.failure->why});
+    if (each.failed_in == 0 && each.failed_at.file != nullptr) return words + " (" + text_of(each.failed_at) + ")";
     if (each.failed_in != 0 || each.calls.empty()) return words + text_of_call(world, rank, each.failed_in);
     return words + "; its latest call" + text_of_call(world, rank, each.calls.size());
 }

@@ -108,6 +108,8 @@ class explored_world final : public order_observer {
         std::size_t failed_in = 0;  // the call; 0 if unknown
         std::string thrown;         // by the call that has thrown most recently
         std::size_t thrown_by = 0;
+        source_place thrown_at, failed_at;          // likewise, if no call is known
+        std::vector<const void*> operations;        // that it asks about
         std::vector<explored_endpoint*> endpoints;  // of its communicators
         std::vector<std::string> kept;              // texts about those left when it has returned
         int refusals = 0;                           // calls that have thrown because the execution is over
@@ -196,6 +198,7 @@ class explored_world final : public order_observer {
             each.ends.clear();
             each.failure.reset();
             each.failed_in = each.thrown_by = 0;
+            each.thrown_at = each.failed_at = {};
             each.thrown.clear();
             each.kept.clear();
             each.left_in_flight = 0;
@@ -203,6 +206,7 @@ class explored_world final : public order_observer {
             each.calls.clear();
             each.unreceived.clear();
             each.memory.clear();
+            each.operations.clear();
             each.next = {};
         }
         if (watch != nullptr) watch->forget_calls();
@@ -373,18 +377,25 @@ class explored_world final : public order_observer {
     }
 
     void note_cancel_of_send(std::size_t call) override { insert(cancelled_, {running_, call}); }
+    void swap_operations(std::vector<const void*>& others) noexcept override { of(running_).operations.swap(others); }
 
     void add_end(int rank, const explored_channel& end) { of(rank).ends.push_back(end); }
     void erase_end(int rank, const explored_channel& end) { std::erase(of(rank).ends, end); }
     /// Records what becomes of a rank at the end.
     void note_end(int rank, const std::string& words) { note(happening::kind::ends, rank, words); }
     /// Notes where the next call of a rank is.
-    void note_place(int rank, const source_place& at) noexcept { of(rank).next = at; }
+    void note_place(int rank, const source_place& at) noexcept {
+        of(rank).next = at;
+        of(rank).thrown_at = {};
+    }
+    /// An exception has left the statement at that place.
+    void note_thrown_at(int rank, const source_place& at) noexcept { of(rank).thrown_at = at; }
     /// Where the call is that the rank makes now.
     [[nodiscard]] source_place take_place(int rank) noexcept { return std::exchange(of(rank).next, {}); }
     /// Notes a call; returns its number, from 1.
     std::size_t note_call(int rank, const explored_call& call) {
         rank_state& self = of(rank);
+        self.thrown_at = {};
         self.calls.push_back(call);
         if (watch != nullptr) watch->note_call(call, self.calls.size());
         if (history != nullptr) note(happening::kind::calls, rank, text_of(call, self.calls.size()));
@@ -553,6 +564,9 @@ class explored_world final : public order_observer {
         rank_state& self = of(rank);
         if (is_over(rank) || (self.failure && self.failure->is_known)) return;
         self.failed_in = why.is_known && why.why == self.thrown ? self.thrown_by : 0;
+        self.failed_at = !is_error(why.thrown)       ? source_place()
+                         : self.next.file != nullptr ? self.next
+                                                     : self.thrown_at;
         self.failure = std::move(why);
     }
     /// Notes the call in which this exception originates; others may throw it again.
