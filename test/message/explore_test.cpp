@@ -764,6 +764,31 @@ TEST_CASE("a rank that tests again and again is reported with what it tests, and
                ContainsSubstring(words + " (explore_test.cpp:"));
 }
 
+TEST_CASE("a rank that waits for any of several operations is reported with all of them") {
+    using Catch::Matchers::ContainsSubstring;
+    const auto text_of = [](auto waits) {
+        const exploration found = explore(3, [&](explored_communicator& comm) {
+            std::array<int, 3> y{};
+            if (comm.rank() == 1) allfold::send(comm, 1, to{0}, tag{1});
+            if (comm.rank() != 0) allfold::receive(comm, y[0], from{0});
+            std::vector<allfold::operation> all;
+            all.push_back(allfold::receive.start(comm, y[0], from{1}, tag{1}));
+            all.push_back(allfold::receive.start(here(comm), y[1], from{1}));
+            all.push_back(allfold::receive.start(here(comm), y[2], from{2}));
+            for (int i = 0; i < 2; ++i) waits(all);
+        });
+        CHECK(found.first().what == verdict::deadlock);
+        return explain(found);
+    };
+    const std::string words =
+        "rank 0 waits for one of 2 operations: receive from rank 1 (its 2nd call, explore_test.cpp:";
+    for (const std::string& text : {text_of([](auto& all) { static_cast<void>(allfold::wait_any(all)); }),
+                                    text_of([](auto& all) { static_cast<void>(allfold::wait_some(all)); })})
+        CHECK_THAT(text, ContainsSubstring(words) && ContainsSubstring("), receive from rank 2 (its 3rd call, "));
+    CHECK_THAT(text_of([](auto& all) { allfold::wait_all(all); }),
+               ContainsSubstring("rank 0 waits in receive, for rank 1: receive from rank 1 (its 2nd call, "));
+}
+
 TEST_CASE("mistakes with messages have their verdicts, with the ranks and what they have done") {
     struct mistake {
         int ranks;

@@ -382,6 +382,7 @@ template <detail::range_of_handles Operations>
     note_question_of_order();
     pending* const first = handles::first_active(operations);
     if (first != nullptr) {
+        const question_about those(handles::unfinished(operations));
         until_any any(operations, *first);
         const bool waits = !any.poll();
         if (waits) handles::waitable(operations).wait(any);
@@ -400,6 +401,7 @@ template <detail::range_of_handles Operations>
     note_question_of_order();
     pending* const first = handles::first_active(operations);
     if (first == nullptr) return {};
+    const question_about those(handles::unfinished(operations));
     until_any any(operations, *first);
     if (!any.poll())
         handles::waitable(operations).wait(any);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -28,14 +29,25 @@ namespace allfold::detail {
                                               const char* before = ": ") {
     return call == 0 ? std::string() : before + text_of(world.of(rank).calls[call - 1], call);
 }
+/// The operations that a rank asks about.
+[[nodiscard]] inline std::string text_of_operations(explored_world& world, int rank) {
+    std::string words;
+    for (const void* const operation : world.of(rank).operations)
+        words += text_of_call(world, rank, world.of(rank).memory.call_of(operation), words.empty() ? ": " : ", ");
+    return words;
+}
 /// What a rank tests again and again.
 [[nodiscard]] inline std::string text_of_tested(explored_world& world, int rank) {
     const auto& each = world.of(rank);
-    if (each.operations.empty()) return each.next.file == nullptr ? "" : " (" + text_of(each.next) + ")";
-    std::string words;
-    for (const void* const operation : each.operations)
-        words += text_of_call(world, rank, each.memory.call_of(operation), words.empty() ? ": " : ", ");
-    return words;
+    if (!each.operations.empty()) return text_of_operations(world, rank);
+    return each.next.file == nullptr ? "" : " (" + text_of(each.next) + ")";
+}
+/// Whether a rank waits for whichever of several operations is done first.
+[[nodiscard]] inline bool waits_for_any(explored_world& world, int rank) {
+    const auto& each = world.of(rank);
+    return each.operations.size() > 1 && std::ranges::any_of(each.operations, [&](const void* operation) {
+               return each.where.call != 0 && each.memory.call_of(operation) == each.where.call;
+           });
 }
 /// What a rank does at the end of an execution.
 [[nodiscard]] inline std::string text_of_state(explored_world& world, int rank) {
@@ -44,6 +56,9 @@ namespace allfold::detail {
     if (each.at == explored_world::place::tests)
         return text({"rank ", rank, " has tested ", each.failed_tests, " times since its latest message"}) +
                text_of_tested(world, rank);
+    if (waits_for_any(world, rank))
+        return text({"rank ", rank, " waits for one of ", each.operations.size(), " operations"}) +
+               text_of_operations(world, rank);
     std::string words = text({"rank ", rank, " waits in ", each.where.what});
     if (each.where.rounds > 1) words += text({", round ", each.where.round + 1, " of ", each.where.rounds});
     const explored_call* const call = world.call_of(rank);
