@@ -789,6 +789,43 @@ TEST_CASE("a rank that waits for any of several operations is reported with all 
                ContainsSubstring("rank 0 waits in receive, for rank 1: receive from rank 1 (its 2nd call, "));
 }
 
+TEST_CASE("reports name teams by their members, and say whose numbers the ranks have") {
+    using Catch::Matchers::ContainsSubstring;
+    const exploration order = explore(3, [](explored_communicator& comm) {
+        auto all = allfold::subset(comm, allfold::rank_list{0, 1, 2});
+        auto some = allfold::subset(comm, allfold::rank_list{0, 2});
+        int x = 1;
+        if (comm.rank() == 0) allfold::all_reduce(*some, x, allfold::sum());
+        allfold::all_reduce(*all, x, allfold::sum());
+        if (comm.rank() == 2) allfold::all_reduce(*some, x, allfold::sum());
+    });
+    INFO(explain(order));
+    CHECK_THAT(explain(order), ContainsSubstring("rank 0 waits in all_reduce, for rank 2: all_reduce of the team of "
+                                                 "ranks 0, 2 (its 1st call)") &&
+                                   ContainsSubstring("all_reduce of the team of ranks 0..2 (its 1st call)"));
+
+    const auto in_pair = [](auto sends) {
+        return explain(explore(3, [&](explored_communicator& comm) {
+            auto pair = allfold::subset(comm, allfold::rank_list{2, 1});
+            int y = 0;
+            if (!pair) return;
+            if (pair->rank() == 0) sends(*pair);
+            if (pair->rank() == 1) allfold::receive(*pair, y, from{0});
+        }));
+    };
+    CHECK_THAT(
+        in_pair([](auto& pair) { allfold::send(pair, std::array{1, 2, 3}, to{1}); }),
+        ContainsSubstring("rank 1: receive: rank 1 has room for 1 elements, but rank 0 sent 3, with tag 0 (ranks "
+                          "of the team): receive from rank 2 in the team of ranks 2, 1 (its 1st call)"));
+    CHECK_THAT(
+        in_pair([](auto& pair) { allfold::send(here(pair), 1, to{5}); }),
+        ContainsSubstring("rank 2: send: destination rank 5 is not in [0, 2) (ranks of the team), in the team of "
+                          "ranks 2, 1 (explore_test.cpp:"));
+    CHECK_THAT(in_pair([](auto&) {}),
+               ContainsSubstring("rank 1 waits in receive, for rank 2, which has returned: receive from rank 2 in the "
+                                 "team of ranks 2, 1 (its 1st call)"));
+}
+
 TEST_CASE("mistakes with messages have their verdicts, with the ranks and what they have done") {
     struct mistake {
         int ranks;

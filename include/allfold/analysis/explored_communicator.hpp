@@ -75,6 +75,7 @@ class explored_communicator final : public transport_defaults, private detail::e
         : world_(world),
           group_(group),
           ranks_(std::move(ranks)),
+          team_(group == 0 ? nullptr : world.team_of(group, ranks_)),
           rank_(rank),
           self_(ranks_[rank]),
           seat_(world.add_lane_record(group, self_)) {
@@ -117,6 +118,7 @@ class explored_communicator final : public transport_defaults, private detail::e
                                         .label = label,
                                         .is_message = true,
                                         .group = group_,
+                                        .team = team_,
                                         .at = at});
     }
     /// The operation that `where` describes uses this memory from now on, until it is forgotten.
@@ -142,13 +144,13 @@ class explored_communicator final : public transport_defaults, private detail::e
     /// Where the next call of this rank is: see `here`.
     void note_place(const char* file, unsigned line) {
         require_attached();
-        world_.note_place(self_, {file, line});
+        world_.note_place(self_, {{file, line}, team_});
     }
     void forget_place() noexcept {
         if (!is_cut) world_.note_place(self_, {});
     }
     void note_thrown_at(const char* file, unsigned line) noexcept {
-        if (!is_cut) world_.note_thrown_at(self_, {file, line});
+        if (!is_cut) world_.note_thrown_at(self_, {{file, line}, team_});
     }
     [[nodiscard]] source_place take_place() noexcept { return world_.take_place(self_); }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const {
@@ -327,7 +329,7 @@ class explored_communicator final : public transport_defaults, private detail::e
         world_.note_passed_deadline();
         for (int r = 0; r < size(); ++r)
             if (r != rank_) world_.post(ranks_[r], news(), {});
-        throw error(errc::timeout, detail::text({where.what, ": the deadline of rank ", self_, " has passed"}));
+        throw error(errc::timeout, detail::text({where.what, ": the deadline of rank ", rank_, " has passed"}));
     }
     [[nodiscard]] team<explored_communicator> form_team(const rank_list& members) {
         throw_if_over();
@@ -345,7 +347,8 @@ class explored_communicator final : public transport_defaults, private detail::e
 
     void note_collective(lane first, unsigned lanes, const signature& what, const source_place& at) {
         seat_.opened.add(first, lanes, what);
-        world_.note_call(self_, {.what = what.what, .group = group_, .first = first, .lanes = lanes, .at = at});
+        world_.note_call(self_,
+                         {.what = what.what, .group = group_, .team = team_, .first = first, .lanes = lanes, .at = at});
     }
 
     class wait_scope {
@@ -541,6 +544,7 @@ class explored_communicator final : public transport_defaults, private detail::e
     detail::explored_world& world_;
     std::uint64_t group_;
     rank_list ranks_;
+    const rank_list* team_;  // the same, for reports, unless it is the whole program
     int rank_;
     int self_;
     detail::explored_world::lane_record& seat_;

@@ -17,7 +17,9 @@
 #include "allfold/error.hpp"
 #include "allfold/message/detail/message_head.hpp"
 #include "allfold/message/detail/post_office.hpp"
+#include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/detail/envelope.hpp"
+#include "allfold/transport/rank_list.hpp"
 
 /// @file
 /// The end of an execution, in words: where each rank is, and which messages are left.
@@ -40,7 +42,7 @@ namespace allfold::detail {
 [[nodiscard]] inline std::string text_of_tested(explored_world& world, int rank) {
     const auto& each = world.of(rank);
     if (!each.operations.empty()) return text_of_operations(world, rank);
-    return each.next.file == nullptr ? "" : " (" + text_of(each.next) + ")";
+    return each.next.at.file == nullptr ? "" : " (" + text_of(each.next.at) + ")";
 }
 /// Whether a rank waits for whichever of several operations is done first.
 [[nodiscard]] inline bool waits_for_any(explored_world& world, int rank) {
@@ -79,18 +81,30 @@ namespace allfold::detail {
     for (int r = 0; r < world.size(); ++r) all += "\n    " + text_of_state(world, r);
     return all;
 }
+/// Why a rank fails. A call on a team numbers ranks as the team does; everything else here is in the program's ranks.
+[[nodiscard]] inline std::string text_of_cause(explored_world& world, int rank) {
+    const auto& each = world.of(rank);
+    const rank_list* const team = each.failed_in != 0 ? each.calls[each.failed_in - 1].team : each.failed_at.team;
+    if (team == nullptr || !is_renumbered(*team) || !is_error(each.failure->thrown)) return each.failure->why;
+    return each.failure->why + " (ranks of the team)";
+}
 [[nodiscard]] inline std::string text_of_end(explored_world& world, int rank) {
     const auto& each = world.of(rank);
-    if (each.failure) return "fails: " + each.failure->why;
+    if (each.failure) return "fails: " + text_of_cause(world, rank);
     const std::string words = text_of_state(world, rank);
     return words.substr(words.find(' ', words.find(' ') + 1) + 1);
 }
 
+/// Where a call is that was refused.
+[[nodiscard]] inline std::string text_of_refused(const noted_place& call) {
+    const std::string at = " (" + text_of(call.at) + ")";
+    return call.team == nullptr ? at : ", in " + text_of_team(*call.team) + at;
+}
 /// Why a rank fails, and where.
 [[nodiscard]] inline std::string text_of_failure(explored_world& world, int rank) {
     const auto& each = world.of(rank);
-    const std::string words = text({"rank ", rank, ": ", each.failure->why});
-    if (each.failed_in == 0 && each.failed_at.file != nullptr) return words + " (" + text_of(each.failed_at) + ")";
+    const std::string words = text({"rank ", rank, ": ", text_of_cause(world, rank)});
+    if (each.failed_in == 0 && each.failed_at.at.file != nullptr) return words + text_of_refused(each.failed_at);
     if (each.failed_in != 0 || each.calls.empty()) return words + text_of_call(world, rank, each.failed_in);
     return words + "; its latest call" + text_of_call(world, rank, each.calls.size());
 }

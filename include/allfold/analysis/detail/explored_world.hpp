@@ -8,6 +8,7 @@
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -32,6 +33,7 @@
 #include "allfold/transport/detail/bounce.hpp"
 #include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/detail/envelope.hpp"
+#include "allfold/transport/rank_list.hpp"
 
 /// @file
 /// Ranks that share one thread, and what each of them may do next, in one execution of a program at a time.
@@ -68,6 +70,12 @@ class explored_endpoint {
 
   protected:
     ~explored_endpoint() = default;
+};
+
+/// Where a call is that has not begun, and on which team.
+struct noted_place {
+    source_place at;
+    const rank_list* team = nullptr;
 };
 
 class explored_world final : public order_observer {
@@ -108,7 +116,7 @@ class explored_world final : public order_observer {
         std::size_t failed_in = 0;  // the call; 0 if unknown
         std::string thrown;         // by the call that has thrown most recently
         std::size_t thrown_by = 0;
-        source_place thrown_at, failed_at;          // likewise, if no call is known
+        noted_place thrown_at, failed_at;           // likewise, if no call is known
         std::vector<const void*> operations;        // that it asks about
         std::vector<explored_endpoint*> endpoints;  // of its communicators
         std::vector<std::string> kept;              // texts about those left when it has returned
@@ -127,7 +135,7 @@ class explored_world final : public order_observer {
         std::vector<explored_call> calls;
         explored_memory memory;               // of its operations in flight
         std::vector<std::string> unreceived;  // messages still held when a communicator ended
-        source_place next;                    // where its next call is, if the program says so
+        noted_place next;                     // where its next call is, if the program says so
     };
 
     explored_world(int size, std::size_t stack_bytes, int tests, int most_tests, body run)
@@ -384,14 +392,14 @@ class explored_world final : public order_observer {
     /// Records what becomes of a rank at the end.
     void note_end(int rank, const std::string& words) { note(happening::kind::ends, rank, words); }
     /// Notes where the next call of a rank is.
-    void note_place(int rank, const source_place& at) noexcept {
-        of(rank).next = at;
+    void note_place(int rank, const noted_place& next) noexcept {
+        of(rank).next = next;
         of(rank).thrown_at = {};
     }
     /// An exception has left the statement at that place.
-    void note_thrown_at(int rank, const source_place& at) noexcept { of(rank).thrown_at = at; }
+    void note_thrown_at(int rank, const noted_place& where) noexcept { of(rank).thrown_at = where; }
     /// Where the call is that the rank makes now.
-    [[nodiscard]] source_place take_place(int rank) noexcept { return std::exchange(of(rank).next, {}); }
+    [[nodiscard]] source_place take_place(int rank) noexcept { return std::exchange(of(rank).next, {}).at; }
     /// Notes a call; returns its number, from 1.
     std::size_t note_call(int rank, const explored_call& call) {
         rank_state& self = of(rank);
@@ -455,6 +463,10 @@ class explored_world final : public order_observer {
         int rank = 0;
         opened_lanes opened;
     };
+    /// The members of a team, which stay where they are for good: a group is never that of another team.
+    [[nodiscard]] const rank_list* team_of(std::uint64_t group, const rank_list& members) {
+        return &teams_.try_emplace(group, members).first->second;
+    }
     [[nodiscard]] lane_record& add_lane_record(std::uint64_t group, int rank) {
         if (lane_records_used_ == lane_records_.size()) lane_records_.push_back(std::make_unique<lane_record>());
         lane_record& own = *lane_records_[lane_records_used_++];
@@ -564,9 +576,9 @@ class explored_world final : public order_observer {
         rank_state& self = of(rank);
         if (is_over(rank) || (self.failure && self.failure->is_known)) return;
         self.failed_in = why.is_known && why.why == self.thrown ? self.thrown_by : 0;
-        self.failed_at = !is_error(why.thrown)       ? source_place()
-                         : self.next.file != nullptr ? self.next
-                                                     : self.thrown_at;
+        self.failed_at = !is_error(why.thrown)          ? noted_place()
+                         : self.next.at.file != nullptr ? self.next
+                                                        : self.thrown_at;
         self.failure = std::move(why);
     }
     /// Notes the call in which this exception originates; others may throw it again.
@@ -710,6 +722,7 @@ class explored_world final : public order_observer {
     explored_mail mail_;
     std::vector<std::unique_ptr<lane_record>> lane_records_;
     std::size_t lane_records_used_ = 0;
+    std::map<std::uint64_t, rank_list> teams_;
 };
 
 }  // namespace allfold::detail
