@@ -804,6 +804,15 @@ TEST_CASE("reports name teams by their members, and say whose numbers the ranks 
                                                  "ranks 0, 2 (its 1st call)") &&
                                    ContainsSubstring("all_reduce of the team of ranks 0..2 (its 1st call)"));
 
+    const exploration formed = explore(2, [](explored_communicator& comm) {
+        std::array teams{allfold::subset(comm, allfold::rank_list{0, 1}),
+                         allfold::subset(comm, allfold::rank_list{0, 1})};
+        allfold::barrier(*teams[comm.rank() == 0 ? 0 : 1]);
+    });
+    CHECK_THAT(explain(formed),
+               ContainsSubstring("for rank 1, which waits in another team of the same ranks: barrier of "
+                                 "the team of ranks 0, 1 (its 1st call)"));
+
     const auto in_pair = [](auto sends) {
         return explain(explore(3, [&](explored_communicator& comm) {
             auto pair = allfold::subset(comm, allfold::rank_list{2, 1});

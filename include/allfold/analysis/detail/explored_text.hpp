@@ -51,6 +51,13 @@ namespace allfold::detail {
                return each.where.call != 0 && each.memory.call_of(operation) == each.where.call;
            });
 }
+/// Whether a rank waits in a call on another team than that of `call`, though with the same members: ranks have not
+/// formed their teams in the same order, or use them in different orders.
+[[nodiscard]] inline bool is_in_another_team(explored_world& world, const explored_call* call, int rank) {
+    if (call == nullptr || call->team == nullptr || world.of(rank).at != explored_world::place::waits) return false;
+    const explored_call* const other = world.call_of(rank);
+    return other != nullptr && other->team != nullptr && other->group != call->group && *other->team == *call->team;
+}
 /// What a rank does at the end of an execution.
 [[nodiscard]] inline std::string text_of_state(explored_world& world, int rank) {
     const auto& each = world.of(rank);
@@ -69,6 +76,8 @@ namespace allfold::detail {
     } else if (each.where.peer >= 0) {
         words += text({", for rank ", each.where.peer});
         if (world.of(each.where.peer).at == explored_world::place::returned) words += ", which has returned";
+        if (is_in_another_team(world, call, each.where.peer))
+            words += ", which waits in another team of the same ranks";
     } else if (!each.asked.empty()) {
         words += ", for a message from rank ";
         for (std::size_t i = 0; i < each.asked.size(); ++i) words += text({i == 0 ? "" : " or ", each.asked[i].from});
