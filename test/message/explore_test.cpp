@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/analysis/explore.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -371,6 +372,41 @@ TEST_CASE("a fault names the calls, where they stand if the program says it, and
     CHECK(allfold::replay(3, program, found.first().schedule, held()).first().history.size() ==
           found.first().history.size());
     CHECK_THROWS_AS(allfold::draw(explore(1, [](auto&) {})), allfold::error);
+}
+
+TEST_CASE("a long history is shown in few lines: tests in vain as one, and the latest steps of each rank") {
+    using Catch::Matchers::ContainsSubstring;
+    const exploration spins = explore(2, [](explored_communicator& comm) {
+        int x = 0;
+        auto never = allfold::receive.start(comm, x, from{1 - comm.rank()});
+        while (comm.rank() == 0 && !never.done()) {
+        }
+        static_cast<void>(never.cancel());
+    });
+    INFO(explain(spins));
+    const std::string history = allfold::history_of(spins.first());
+    CHECK_THAT(history, ContainsSubstring("rank 0 tests 1000 times, and gets nothing\n"));
+    CHECK(std::ranges::count(history, '\n') < 12);
+
+    const auto program = [](explored_communicator& comm) {
+        int x = 0;
+        for (int i = 0; i < 500; ++i) allfold::barrier(comm);
+        if (comm.rank() == 0) allfold::receive(comm, x, from{1});
+    };
+    const exploration waits = explore(2, program);
+    REQUIRE(!waits.ok());
+    const std::string picture = allfold::draw(waits);
+    CHECK_THAT(picture, ContainsSubstring(" steps that are left out") &&
+                            ContainsSubstring("barrier (its 500th call)") &&
+                            !ContainsSubstring("barrier (its 400th call)"));
+    const std::size_t width = picture.find("width='") + 7;
+    CHECK(std::stoi(picture.substr(width)) < 10000);
+    const auto said = allfold::without_fault();
+    CHECK(!said.match(waits));
+    const std::string words = said.toString();
+    CHECK_THAT(words, ContainsSubstring("rank 0 makes ") && ContainsSubstring("calls barrier (its 500th call)"));
+    CHECK(std::ranges::count(words, '\n') < 100);
+    CHECK(std::ranges::count(allfold::history_of(waits.first()), '\n') > 2000);
 }
 
 TEST_CASE("of several executions with the same fault the one with the shortest schedule is shown") {

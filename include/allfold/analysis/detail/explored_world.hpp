@@ -103,6 +103,7 @@ class explored_world final : public order_observer {
         std::uint64_t waited = 0;          // how many of its waits have ended
         int waits = 0;                     // their current depth of nesting
         int failed_tests = 0;              // since the latest message
+        int vain_tests = 0;                // since anything else was noted
         bool has_received = false;         // a message, in the current test
         bool has_received_unseen = false;  // likewise, one that the program does not see
         bool looks_again = false;
@@ -191,7 +192,7 @@ class explored_world final : public order_observer {
             each.turn = resume_reason::goes_on;
             each.asked.clear();
             each.where = {};
-            each.waits = each.failed_tests = each.refusals = 0;
+            each.waits = each.failed_tests = each.vain_tests = each.refusals = 0;
             each.has_received = each.has_received_unseen = each.tests_lane = each.looks_again = false;
             each.looks = looking::no;
             each.once_more = each.is_called_back = false;
@@ -281,7 +282,7 @@ class explored_world final : public order_observer {
             note(happening::kind::goes_on, step.rank, "misses its deadline");
         } else {
             if (!rank.once_more) ++rank.failed_tests;
-            note(happening::kind::goes_on, step.rank, rank.once_more ? "gets nothing more" : "tests, and gets nothing");
+            rank.once_more ? note(happening::kind::goes_on, step.rank, "gets nothing more") : note_vain_test(rank);
         }
         return run_and_note_questions(rank);
     }
@@ -666,9 +667,22 @@ class explored_world final : public order_observer {
     }
     void note(happening::kind what, int rank, const std::string& words, const char* more = "") {
         if (history != nullptr) history->push_back({what, rank, -1, 0, words + more});
+        of(rank).vain_tests = 0;
     }
     void note(happening::kind what, int rank, int peer, const explored_message& message) {
         history->push_back({what, rank, peer, message.number, message.what});
+        of(rank).vain_tests = 0;
+    }
+    /// Tests in vain, one directly after another, are noted as one happening.
+    void note_vain_test(rank_state& rank) {
+        if (history == nullptr) return;
+        const int times = rank.vain_tests + 1;
+        if (times == 1)
+            note(happening::kind::goes_on, rank.rank, "tests, and gets nothing");
+        else
+            std::ranges::find(history->rbegin(), history->rend(), rank.rank, &happening::rank)->text =
+                text({"tests ", times, " times, and gets nothing"});
+        rank.vain_tests = times;
     }
 
     /// Ends of operations that are found in the same test are found in a fixed order.
