@@ -152,7 +152,7 @@ class explored_communicator final : public transport_defaults, private detail::e
     void note_thrown_at(const char* file, unsigned line) noexcept {
         if (!is_cut) world_.note_thrown_at(self_, {{file, line}, team_});
     }
-    [[nodiscard]] source_place take_place() noexcept { return world_.take_place(self_); }
+    [[nodiscard]] source_place take_place() noexcept { return is_cut ? source_place() : world_.take_place(self_); }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const {
         const auto* const found = world_.find_opened(group_, ranks_[peer], on);
         return found ? std::optional(found->what) : std::nullopt;
