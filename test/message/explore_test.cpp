@@ -572,6 +572,15 @@ TEST_CASE("operations in flight that use one place are reported as such, unless 
     });
     INFO(explain(reads));
     CHECK(reads.ok());
+    const exploration root = explore(3, [](explored_communicator& comm) {
+        int x = comm.rank(), y = 0;
+        auto first = allfold::broadcast.start(comm, x, allfold::root{0});
+        auto second = allfold::broadcast.start(comm, comm.rank() == 0 ? x : y, allfold::root{0});
+        first.wait();
+        second.wait();
+    });
+    INFO(explain(root));
+    CHECK(root.ok());
 }
 
 TEST_CASE("a standard send may be held however long it is, and however much is held") {

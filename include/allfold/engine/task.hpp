@@ -451,9 +451,19 @@ class execution_task final : public task<Comm> {
         const call<Comm>& run = run_.about();
         if (arguments_->has_states() || !run.rows.functions->copyable) return all;
         add_rows(all.read, run.rows, run.memory.input, arguments_->input_rows);
-        add_rows(arguments_->where().receives ? all.written : all.read, run.rows, run.memory.result,
-                 arguments_->output_rows);
+        add_rows(writes() ? all.written : all.read, run.rows, run.memory.result, arguments_->output_rows);
         return all;
+    }
+    /// False if this rank's result, if it has one, is its own operand in place, as at the root of a broadcast.
+    [[nodiscard]] bool writes() const {
+        const call<Comm>& run = run_.about();
+        if (!arguments_->where().receives) return false;
+        if (!run.memory.in_place || !run.goal.result) return true;
+        for (int b = 0; b < run.memory.blocks->blocks(); ++b) {
+            const content wanted = run.goal.result(run.schedule.where(), b);
+            if (wanted.exists() && wanted != content::of(run.comm.rank(), b)) return true;
+        }
+        return false;
     }
 
     /// Called at the end of its communicator.
