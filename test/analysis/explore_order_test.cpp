@@ -191,13 +191,13 @@ TEST_CASE("who waits for any of two messages of one rank may find the later one 
 
 TEST_CASE("what one look finds is no less because an earlier one found something") {
     const auto program = [](explored_communicator& comm) {
-        int mine = 1, sum_of_both = 0;
+        int mine = 1, received = 0, sum_of_both = 0;
         if (comm.rank() == 1) {
             allfold::send(comm, mine, to{0});
             all_reduce(comm, mine, sum_of_both, sum());
             return std::string();
         }
-        allfold::operation receives = allfold::receive.start(comm, mine, from{1});
+        allfold::operation receives = allfold::receive.start(comm, received, from{1});
         std::string done = receives.done() ? "received, " : "not received, ";
         allfold::operation adds = all_reduce.start(comm, mine, sum_of_both, sum());
         done += adds.done() ? "added" : "not added";

@@ -5,16 +5,19 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "allfold/analysis/detail/latest_steps.hpp"
 #include "allfold/analysis/detail/svg.hpp"
 #include "allfold/analysis/exploration.hpp"
 
 /// @file
 /// Draws a fault that `explore` has found as a picture (SVG): ranks from top to bottom, time from left to right, the
 /// calls that each rank makes, an arrow for each message, and what becomes of each rank at the end, in bold. The arrow
-/// of a message that was never delivered ends half way. Colours identify the senders.
+/// of a message that was never delivered ends half way. Colours identify the senders. Of a long history it shows the
+/// latest steps of each rank.
 
 namespace allfold {
 
@@ -24,21 +27,25 @@ namespace detail {
 /// received, after that was posted.
 class picture_of_finding {
   public:
-    explicit picture_of_finding(const finding& what) : what_(what) {
-        for (const happening& each : what.history) ranks_ = std::max({ranks_, each.rank + 1, each.peer + 1});
+    explicit picture_of_finding(const finding& what)
+        : replay_("replay: " + shortened(what.schedule)), steps_(latest_steps(what.history)) {
+        for (const happening& each : what.history) {
+            ranks_ = std::max({ranks_, each.rank + 1, each.peer + 1});
+            if (each.what == happening::kind::gets) received_.insert(each.message);
+        }
         free_.assign(at(ranks_), margin + svg::width_of({{"rank 00 "}}));
         image_.text(margin, margin + svg::line_height, {{name_of(what.what), true}});
-        image_.text(margin, margin + 2 * svg::line_height, {{"replay: " + what.schedule}});
-        for (const happening& each : what.history)
+        image_.text(margin, margin + 2 * svg::line_height, {{replay_}});
+        for (const happening& each : steps_)
             if (each.what != happening::kind::ends) place(each);
         for (const posted& each : posted_)
-            if (!each.is_received) draw_lost(each);
+            if (!received_.contains(each.message)) draw_lost(each);
         end_ = free_.empty() ? margin : *std::ranges::max_element(free_);
-        for (const happening& each : what.history)
+        for (const happening& each : steps_)
             if (each.what == happening::kind::ends) draw_end(each);
     }
     [[nodiscard]] std::string text() const {
-        const int title = margin + svg::width_of({{"replay: " + what_.schedule}});
+        const int title = margin + svg::width_of({{replay_}});
         return image_.document(std::max(width_, title) + margin, top + ranks_ * height + margin);
     }
 
@@ -48,8 +55,12 @@ class picture_of_finding {
     struct posted {
         std::size_t message;
         int from, to, x;
-        bool is_received;
     };
+    static std::string shortened(const std::string& schedule) {
+        constexpr std::size_t most = 120;
+        if (schedule.size() <= most) return schedule;
+        return detail::text({schedule.substr(0, most), "... (", schedule.size(), " characters)"});
+    }
 
     [[nodiscard]] static std::size_t at(int i) { return static_cast<std::size_t>(i); }
     [[nodiscard]] static int y_of(int rank) { return top + rank * height + height / 2; }
@@ -58,7 +69,7 @@ class picture_of_finding {
         int& x = free_[at(each.rank)];
         switch (each.what) {
             case happening::kind::posts:
-                posted_.push_back({each.message, each.rank, each.peer, x, false});
+                posted_.push_back({each.message, each.rank, each.peer, x});
                 x += gap;
                 break;
             case happening::kind::gets: draw_arrow(each); break;
@@ -68,7 +79,6 @@ class picture_of_finding {
     void draw_arrow(const happening& each) {
         const auto found = std::ranges::find(posted_, each.message, &posted::message);
         if (found == posted_.end()) return;
-        found->is_received = true;
         int& x = free_[at(each.rank)];
         x = std::max(x, found->x + travel);
         image_.arrow(found->x, y_of(found->from), x, y_of(each.rank), found->from);
@@ -91,7 +101,9 @@ class picture_of_finding {
         width_ = std::max(width_, end_ + gap + svg::width_of({{each.text}}));
     }
 
-    const finding& what_;
+    std::string replay_;
+    std::vector<happening> steps_;
+    std::set<std::size_t> received_;  // messages
     int ranks_ = 0, end_ = 0, width_ = 0;
     std::vector<int> free_;  ///< for each rank, where the next thing may be placed
     std::vector<posted> posted_;

@@ -28,7 +28,7 @@ enum class verdict : std::uint8_t {
     never_completed,       ///< operations are in flight when their communicator ends
     never_received,        ///< all ranks have returned, and messages are left
     never_freed,           ///< a rank has returned, but keeps a communicator
-    changed_in_flight,     ///< the program writes memory that an operation in flight sends, or receives into
+    changed_in_flight,     ///< the program writes memory that an operation in flight uses, or two of them share it
     different_values,      ///< a rank returns a different value than in the first execution
     not_deterministic      ///< the program depends on something other than messages
 };

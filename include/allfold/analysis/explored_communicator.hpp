@@ -22,6 +22,7 @@
 #include "allfold/analysis/detail/explored_text.hpp"
 #include "allfold/analysis/detail/explored_world.hpp"
 #include "allfold/analysis/detail/search_tree.hpp"
+#include "allfold/engine/detail/memory_in_use.hpp"
 #include "allfold/engine/task_hooks.hpp"
 #include "allfold/error.hpp"
 #include "allfold/message/detail/port.hpp"
@@ -47,6 +48,8 @@ namespace allfold {
 /// they do over MPI.
 class explored_communicator final : public transport_defaults, private detail::explored_endpoint {
   public:
+    using source_place = detail::source_place;
+
     static constexpr bool shares_memory = false;
     static constexpr bool sleeps = false;
     [[nodiscard]] static bool waits_to_form() noexcept { return false; }
@@ -72,6 +75,7 @@ class explored_communicator final : public transport_defaults, private detail::e
         : world_(world),
           group_(group),
           ranks_(std::move(ranks)),
+          team_(group == 0 ? nullptr : world.team_of(group, ranks_)),
           rank_(rank),
           self_(ranks_[rank]),
           seat_(world.add_lane_record(group, self_)) {
@@ -97,26 +101,38 @@ class explored_communicator final : public transport_defaults, private detail::e
         throw_if_over();
         look_for_callbacks();
         const lane first = std::exchange(next_lane_, next_lane_ + lanes);
-        announce(first, lanes, what);
+        note_collective(first, lanes, what, world_.take_place(self_));
         return first;
     }
+    /// What was prepared starts again.
     void announce(lane first, unsigned lanes, const signature& what) {
-        seat_.opened.add(first, lanes, what);
-        world_.note_call(self_, {.what = what.what, .group = group_, .first = first, .lanes = lanes});
+        const std::size_t prepared = world_.find_call(self_, group_, first);
+        note_collective(first, lanes, what, prepared == 0 ? source_place() : world_.of(self_).calls[prepared - 1].at);
     }
     /// Notes a send, a receive, or both; -1: to or from no rank, -2: any. Returns the number of the call, from 1.
-    std::size_t note_message(const char* what, int to, int from, int label) {
+    std::size_t note_message(const char* what, int to, int from, int label, const source_place& at) {
         require_attached();
         return world_.note_call(self_, {.what = what,
                                         .to = to < 0 ? to : ranks_[to],
                                         .from = from < 0 ? from : ranks_[from],
                                         .label = label,
                                         .is_message = true,
-                                        .group = group_});
+                                        .group = group_,
+                                        .team = team_,
+                                        .at = at});
     }
-    /// The program has changed memory of the operation that `where` describes.
-    void note_changed(const waiting& where) {
-        if (!world_.is_over(self_)) world_.note_changed(self_, call_of(where));
+    /// The operation that `where` describes uses this memory from now on, until it is forgotten.
+    void watch_memory(const void* operation, const waiting& where, detail::memory_in_use&& memory) {
+        world_.of(self_).memory.enter(operation, call_of(where), std::move(memory));
+    }
+    /// Called before an operation goes on: has the program changed its memory since it was here?
+    void check_memory(const void* operation, bool also_written) {
+        if (!world_.is_over(self_)) world_.of(self_).memory.check(operation, also_written);
+    }
+    /// An operation has changed its memory itself.
+    void note_written(const void* operation) noexcept { world_.of(self_).memory.refresh(operation); }
+    void forget_memory(const void* operation) noexcept {
+        if (!is_cut) world_.of(self_).memory.leave(operation);
     }
     /// The number of the latest call of this rank.
     [[nodiscard]] std::size_t latest_call() const noexcept { return world_.of(self_).calls.size(); }
@@ -125,11 +141,18 @@ class explored_communicator final : public transport_defaults, private detail::e
     /// Whether it is a standard send that is not held so far.
     void note_waiting_send(bool it_is) noexcept { is_waiting_send_ = it_is; }
     void note_open_send() noexcept { world_.note_open_send(self_); }
-    /// The source position of the next call of this rank: see `here`.
+    /// Where the next call of this rank is: see `here`.
     void note_place(const char* file, unsigned line) {
         require_attached();
-        world_.note_place(self_, file, line);
+        world_.note_place(self_, {{file, line}, team_});
     }
+    void forget_place() noexcept {
+        if (!is_cut) world_.note_place(self_, {});
+    }
+    void note_thrown_at(const char* file, unsigned line) noexcept {
+        if (!is_cut) world_.note_thrown_at(self_, {{file, line}, team_});
+    }
+    [[nodiscard]] source_place take_place() noexcept { return is_cut ? source_place() : world_.take_place(self_); }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const {
         const auto* const found = world_.find_opened(group_, ranks_[peer], on);
         return found ? std::optional(found->what) : std::nullopt;
@@ -186,10 +209,13 @@ class explored_communicator final : public transport_defaults, private detail::e
         if (self.waits != 0 || (self.looks == looking::no && is_running())) return;
         if (self.looks == looking::no || std::exchange(self.looks, looking::is_over) == looking::stops) test();
     }
-    /// The program asks what has arrived for everything that `pass` makes progress on.
+    /// The program asks whether an operation is done, or what has arrived (null): for everything that `pass` makes
+    /// progress on.
     template <class Pass>
-    void look(Pass pass) {
+    void look(const void* operation, Pass pass) {
         require_attached();
+        const auto& all = world_.of(self_).operations;  // it may be one of several
+        const detail::question_about about(all.empty() && operation != nullptr ? std::vector{operation} : all);
         world_.look_for_all(self_, pass);
         world_.note_answer(self_);
     }
@@ -303,17 +329,14 @@ class explored_communicator final : public transport_defaults, private detail::e
         world_.note_passed_deadline();
         for (int r = 0; r < size(); ++r)
             if (r != rank_) world_.post(ranks_[r], news(), {});
-        throw error(errc::timeout, detail::text({where.what, ": the deadline of rank ", self_, " has passed"}));
+        throw error(errc::timeout, detail::text({where.what, ": the deadline of rank ", rank_, " has passed"}));
     }
     [[nodiscard]] team<explored_communicator> form_team(const rank_list& members) {
         throw_if_over();
         rank_list ranks = members.among(ranks_);
         std::uint64_t group = mixed(group_, ++formed_);
         for (int i = 0; i < ranks.size(); ++i) group = mixed(group, static_cast<std::uint64_t>(ranks[i]));
-        if (!members.contains(rank_)) {
-            world_.forget_place(self_);
-            return {members, nullptr, nullptr};
-        }
+        if (!members.contains(rank_)) return {members, nullptr, nullptr};
         return {members, nullptr,
                 std::make_unique<explored_communicator>(world_, group, std::move(ranks), members.find(rank_))};
     }
@@ -321,6 +344,12 @@ class explored_communicator final : public transport_defaults, private detail::e
   private:
     using place = detail::explored_world::place;
     using looking = detail::explored_world::looking;
+
+    void note_collective(lane first, unsigned lanes, const signature& what, const source_place& at) {
+        seat_.opened.add(first, lanes, what);
+        world_.note_call(self_,
+                         {.what = what.what, .group = group_, .team = team_, .first = first, .lanes = lanes, .at = at});
+    }
 
     class wait_scope {
       public:
@@ -515,6 +544,7 @@ class explored_communicator final : public transport_defaults, private detail::e
     detail::explored_world& world_;
     std::uint64_t group_;
     rank_list ranks_;
+    const rank_list* team_;  // the same, for reports, unless it is the whole program
     int rank_;
     int self_;
     detail::explored_world::lane_record& seat_;
@@ -536,9 +566,12 @@ template <>
 struct detail::task_hooks<explored_communicator> {
     static constexpr bool delays_messages = true;
 
+    using place = source_place;
+    static place take_place(explored_communicator& comm) noexcept { return comm.take_place(); }
+
     template <class Pass>
-    static void look(explored_communicator& comm, Pass pass) {
-        comm.look(pass);
+    static void look(explored_communicator& comm, const void* operation, Pass pass) {
+        comm.look(operation, pass);
     }
     static void before_message(explored_communicator& comm, bool is_received) {
         comm.look_for_callbacks();
@@ -548,12 +581,12 @@ struct detail::task_hooks<explored_communicator> {
         comm.look_for_ready([&] { office.progress(port); });
     }
     static std::size_t start_message(explored_communicator& comm, const char* what, sending* out, const receiving* in,
-                                     bool is_waited_for) {
+                                     bool is_waited_for, const place& at) {
         const bool is_copy = out != nullptr && out->is_copy;  // of the send of the latest call
         const std::size_t call = is_copy ? comm.latest_call()
                                          : comm.note_message(what, out != nullptr ? out->receiver : null_rank,
                                                              in != nullptr ? in->source : null_rank,
-                                                             out != nullptr ? out->label : in->label());
+                                                             out != nullptr ? out->label : in->label(), at);
         const bool may_stay = out != nullptr && in == nullptr && !is_waited_for && !is_copy &&
                               out->how != mode::buffered && out->receiver != null_rank;
         const bool stays = may_stay && comm.withholds(call, out->receiver, office_of(comm).next_number());

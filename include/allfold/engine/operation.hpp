@@ -227,6 +227,16 @@ struct handles {
         h.must_report_ = false;
         if (h.work_) h.work_->report();
     }
+    /// Those still to be done, if somebody wants to know.
+    template <range_of_handles Range>
+    [[nodiscard]] static std::vector<const void*> unfinished(Range& all) {
+        std::vector<const void*> found;
+        if (!is_order_observed()) [[likely]]
+            return found;
+        for (auto& each : all)
+            if (const pending* const work = active(each); work != nullptr && !work->done()) found.push_back(work);
+        return found;
+    }
     template <range_of_handles Range>
     [[nodiscard]] static pending* first_active(Range& all) noexcept {
         for (auto& each : all)
@@ -238,6 +248,7 @@ struct handles {
     template <range_of_handles Range>
     [[nodiscard]] static pending* progress_all(Range& all) {
         note_question_of_order();
+        const question_about those(handles::unfinished(all));
         pending *first = nullptr, *unfinished = nullptr;
         for (auto& each : all) {
             pending* const work = active(each);
@@ -371,6 +382,7 @@ template <detail::range_of_handles Operations>
     note_question_of_order();
     pending* const first = handles::first_active(operations);
     if (first != nullptr) {
+        const question_about those(handles::unfinished(operations));
         until_any any(operations, *first);
         const bool waits = !any.poll();
         if (waits) handles::waitable(operations).wait(any);
@@ -389,6 +401,7 @@ template <detail::range_of_handles Operations>
     note_question_of_order();
     pending* const first = handles::first_active(operations);
     if (first == nullptr) return {};
+    const question_about those(handles::unfinished(operations));
     until_any any(operations, *first);
     if (!any.poll())
         handles::waitable(operations).wait(any);

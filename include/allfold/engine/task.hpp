@@ -15,7 +15,7 @@
 
 #include "allfold/engine/arguments.hpp"
 #include "allfold/engine/deadline.hpp"
-#include "allfold/engine/detail/memory_hash.hpp"
+#include "allfold/engine/detail/memory_in_use.hpp"
 #include "allfold/engine/execution.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/engine/task_hooks.hpp"
@@ -204,6 +204,7 @@ class task : public pending {
     void drop() noexcept override {
         if (done()) return;
         drop_run();
+        forget_memory();
         due_ = time_point::max();
         failure_ = std::current_exception();
         if (!failure_)  // another operation was destroyed by an exception that nobody has caught yet
@@ -235,7 +236,7 @@ class task : public pending {
     void progress_all() override {
         if (comm_ == nullptr) return background::progress_all();  // it is done, but others may not be
         comm_->background().take_over();
-        hooks::look(*comm_, &background::progress_all);
+        hooks::look(*comm_, this, &background::progress_all);
     }
     void wait(erased_work& what) override {
         require_outside_operator(*comm_, what_);
@@ -307,6 +308,7 @@ class task : public pending {
     }
     void complete() noexcept {
         leave();
+        forget_memory();
         if (is_timed()) hooks::forget_deadline(*comm_, this);
         call_back();
         done_.store(true, std::memory_order_release);  // last: from here on another thread may destroy it
@@ -322,8 +324,14 @@ class task : public pending {
     }
     void abort_run() noexcept {
         drop_run();
+        forget_memory();
         abort_communicator(*comm_);
         if (comm_->holds_memory()) leak();
+    }
+
+    /// From here on the program may change its memory.
+    void forget_memory() noexcept {
+        if constexpr (watching_memory<Comm>) comm_->forget_memory(this);
     }
 
     Comm* comm_;  // null once it has ended
@@ -401,6 +409,7 @@ class execution_task final : public task<Comm> {
         if (!run_.has_result() || run_.about().rows.functions->lower != nullptr || !arguments_->may_finish_early())
             return false;
         arguments_->finish(run_.lowers());
+        this->forget_memory();
         return is_finished_ = true;
     }
     void detach() noexcept override {
@@ -423,19 +432,38 @@ class execution_task final : public task<Comm> {
     void announce_run() override { run_.announce(); }
     void begin_run() override {
         arguments_->begin(false);
-        if constexpr (watching_memory<Comm>) input_hash_ = input_hash();
         run_.start();
+        if constexpr (watching_memory<Comm>) this->comm_->watch_memory(this, blocked_on(), memory());
     }
-    bool poll_run() override { return run_.poll(); }
+    bool poll_run() override {
+        if constexpr (watching_memory<Comm>) this->comm_->check_memory(this, true);
+        const bool is_complete = run_.poll();
+        if constexpr (watching_memory<Comm>) this->comm_->note_written(this);
+        return is_complete;
+    }
     void finish_run() override {
-        if constexpr (watching_memory<Comm>)
-            if (input_hash() != input_hash_) this->comm_->note_changed(blocked_on());
         if (!std::exchange(is_finished_, false)) arguments_->finish(run_.lowers());
     }
     void drop_run() noexcept override { run_.drop(); }
-    [[nodiscard]] std::uint64_t input_hash() const {
-        const bool is_written = arguments_->is_in_place;
-        return is_written ? 0 : hash_of_input(run_.about().rows, run_.about().memory, arguments_->input_rows);
+    /// The caller's memory, unless it is read only at the start and written only at the end.
+    [[nodiscard]] memory_in_use memory() const {
+        memory_in_use all;
+        const call<Comm>& run = run_.about();
+        if (arguments_->has_states() || !run.rows.functions->copyable) return all;
+        add_rows(all.read, run.rows, run.memory.input, arguments_->input_rows);
+        add_rows(writes() ? all.written : all.read, run.rows, run.memory.result, arguments_->output_rows);
+        return all;
+    }
+    /// False if this rank's result, if it has one, is its own operand in place, as at the root of a broadcast.
+    [[nodiscard]] bool writes() const {
+        const call<Comm>& run = run_.about();
+        if (!arguments_->where().receives) return false;
+        if (!run.memory.in_place || !run.goal.result) return true;
+        for (int b = 0; b < run.memory.blocks->blocks(); ++b) {
+            const content wanted = run.goal.result(run.schedule.where(), b);
+            if (wanted.exists() && wanted != content::of(run.comm.rank(), b)) return true;
+        }
+        return false;
     }
 
     /// Called at the end of its communicator.
@@ -457,7 +485,6 @@ class execution_task final : public task<Comm> {
 
     std::unique_ptr<bound_arguments> arguments_;
     execution<Comm> run_;
-    std::uint64_t input_hash_ = 0;
     bool is_finished_ = false;  // before peers have read all they were lent
     bool is_detached_ = false;
 };

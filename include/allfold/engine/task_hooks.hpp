@@ -22,16 +22,22 @@ struct task_hooks {
     /// Whether a message that could have arrived does so only when somebody looks for it.
     static constexpr bool delays_messages = false;
 
-    /// Makes a pass over everything this thread has in flight, because the program asks what has arrived.
+    /// Where in the program a call is.
+    struct place {};
+    static place take_place(Comm&) noexcept { return {}; }
+
+    /// Makes a pass over everything this thread has in flight, because the program asks what has arrived: for an
+    /// operation, or null.
     template <class Pass>
-    static void look(Comm&, Pass pass) {
+    static void look(Comm&, const void*, Pass pass) {
         pass();
     }
     /// A message is about to start.
     static void before_message(Comm&, bool /*is_received*/) noexcept {}
     /// A message starts, to one rank, from one, or both. Returns the number of the call, for those that wait for it.
     template <class Sending, class Receiving>
-    static std::size_t start_message(Comm&, const char*, const Sending*, const Receiving*, bool /*is_waited_for*/) {
+    static std::size_t start_message(Comm&, const char*, const Sending*, const Receiving*, bool /*is_waited_for*/,
+                                     const place&) {
         return 0;
     }
 

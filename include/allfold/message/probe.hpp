@@ -164,7 +164,7 @@ struct try_probe_verb {
             post_office& office = office_of(comm);
             port_of<carrier<Comm>> port(comm, office);
             comm.background().take_over();
-            task_hooks<carrier<Comm>>::look(comm, [&] {
+            task_hooks<carrier<Comm>>::look(comm, nullptr, [&] {
                 background::progress_all();  // a rank that only looks must also make progress on what it looks for
                 const background::running inside(comm.background());
                 office.progress(port);

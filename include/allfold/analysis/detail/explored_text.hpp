@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -9,25 +10,64 @@
 
 #include "allfold/analysis/detail/explored_call.hpp"
 #include "allfold/analysis/detail/explored_mail.hpp"
+#include "allfold/analysis/detail/explored_memory.hpp"
 #include "allfold/analysis/detail/explored_world.hpp"
 #include "allfold/analysis/detail/search_tree.hpp"
 #include "allfold/analysis/exploration.hpp"
 #include "allfold/error.hpp"
 #include "allfold/message/detail/message_head.hpp"
 #include "allfold/message/detail/post_office.hpp"
+#include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/detail/envelope.hpp"
+#include "allfold/transport/rank_list.hpp"
 
 /// @file
 /// The end of an execution, in words: where each rank is, and which messages are left.
 
 namespace allfold::detail {
 
+/// ": send to rank 2 (its 3rd call, program.cpp:34)", if that is known.
+[[nodiscard]] inline std::string text_of_call(explored_world& world, int rank, std::size_t call,
+                                              const char* before = ": ") {
+    return call == 0 ? std::string() : before + text_of(world.of(rank).calls[call - 1], call);
+}
+/// The operations that a rank asks about.
+[[nodiscard]] inline std::string text_of_operations(explored_world& world, int rank) {
+    std::string words;
+    for (const void* const operation : world.of(rank).operations)
+        words += text_of_call(world, rank, world.of(rank).memory.call_of(operation), words.empty() ? ": " : ", ");
+    return words;
+}
+/// What a rank tests again and again.
+[[nodiscard]] inline std::string text_of_tested(explored_world& world, int rank) {
+    const auto& each = world.of(rank);
+    if (!each.operations.empty()) return text_of_operations(world, rank);
+    return each.next.at.file == nullptr ? "" : " (" + text_of(each.next.at) + ")";
+}
+/// Whether a rank waits for whichever of several operations is done first.
+[[nodiscard]] inline bool waits_for_any(explored_world& world, int rank) {
+    const auto& each = world.of(rank);
+    return each.operations.size() > 1 && std::ranges::any_of(each.operations, [&](const void* operation) {
+               return each.where.call != 0 && each.memory.call_of(operation) == each.where.call;
+           });
+}
+/// Whether a rank waits in a call on another team than that of `call`, though with the same members: ranks have not
+/// formed their teams in the same order, or use them in different orders.
+[[nodiscard]] inline bool is_in_another_team(explored_world& world, const explored_call* call, int rank) {
+    if (call == nullptr || call->team == nullptr || world.of(rank).at != explored_world::place::waits) return false;
+    const explored_call* const other = world.call_of(rank);
+    return other != nullptr && other->team != nullptr && other->group != call->group && *other->team == *call->team;
+}
 /// What a rank does at the end of an execution.
 [[nodiscard]] inline std::string text_of_state(explored_world& world, int rank) {
     const auto& each = world.of(rank);
     if (each.at == explored_world::place::returned) return text({"rank ", rank, " has returned"});
     if (each.at == explored_world::place::tests)
-        return text({"rank ", rank, " has tested ", each.failed_tests, " times since its latest message"});
+        return text({"rank ", rank, " has tested ", each.failed_tests, " times since its latest message"}) +
+               text_of_tested(world, rank);
+    if (waits_for_any(world, rank))
+        return text({"rank ", rank, " waits for one of ", each.operations.size(), " operations"}) +
+               text_of_operations(world, rank);
     std::string words = text({"rank ", rank, " waits in ", each.where.what});
     if (each.where.rounds > 1) words += text({", round ", each.where.round + 1, " of ", each.where.rounds});
     const explored_call* const call = world.call_of(rank);
@@ -36,6 +76,8 @@ namespace allfold::detail {
     } else if (each.where.peer >= 0) {
         words += text({", for rank ", each.where.peer});
         if (world.of(each.where.peer).at == explored_world::place::returned) words += ", which has returned";
+        if (is_in_another_team(world, call, each.where.peer))
+            words += ", which waits in another team of the same ranks";
     } else if (!each.asked.empty()) {
         words += ", for a message from rank ";
         for (std::size_t i = 0; i < each.asked.size(); ++i) words += text({i == 0 ? "" : " or ", each.asked[i].from});
@@ -48,23 +90,40 @@ namespace allfold::detail {
     for (int r = 0; r < world.size(); ++r) all += "\n    " + text_of_state(world, r);
     return all;
 }
+/// Why a rank fails. A call on a team numbers ranks as the team does; everything else here is in the program's ranks.
+[[nodiscard]] inline std::string text_of_cause(explored_world& world, int rank) {
+    const auto& each = world.of(rank);
+    const rank_list* const team = each.failed_in != 0 ? each.calls[each.failed_in - 1].team : each.failed_at.team;
+    if (team == nullptr || !is_renumbered(*team) || !is_error(each.failure->thrown)) return each.failure->why;
+    return each.failure->why + " (ranks of the team)";
+}
 [[nodiscard]] inline std::string text_of_end(explored_world& world, int rank) {
     const auto& each = world.of(rank);
-    if (each.failure) return "fails: " + each.failure->why;
+    if (each.failure) return "fails: " + text_of_cause(world, rank);
     const std::string words = text_of_state(world, rank);
     return words.substr(words.find(' ', words.find(' ') + 1) + 1);
 }
 
-/// ": send to rank 2 (its 3rd call, program.cpp:34)", if that is known.
-[[nodiscard]] inline std::string text_of_call(explored_world& world, int rank, std::size_t call) {
-    return call == 0 ? std::string() : ": " + text_of(world.of(rank).calls[call - 1], call);
+/// Where a call is that was refused.
+[[nodiscard]] inline std::string text_of_refused(const noted_place& call) {
+    const std::string at = " (" + text_of(call.at) + ")";
+    return call.team == nullptr ? at : ", in " + text_of_team(*call.team) + at;
 }
 /// Why a rank fails, and where.
 [[nodiscard]] inline std::string text_of_failure(explored_world& world, int rank) {
     const auto& each = world.of(rank);
-    const std::string words = text({"rank ", rank, ": ", each.failure->why});
+    const std::string words = text({"rank ", rank, ": ", text_of_cause(world, rank)});
+    if (each.failed_in == 0 && each.failed_at.at.file != nullptr) return words + text_of_refused(each.failed_at);
     if (each.failed_in != 0 || each.calls.empty()) return words + text_of_call(world, rank, each.failed_in);
     return words + "; its latest call" + text_of_call(world, rank, each.calls.size());
+}
+
+/// What has happened to memory of an operation in flight.
+[[nodiscard]] inline std::string text_of_change(explored_world& world, int rank, const explored_memory::change& what) {
+    if (what.other == 0)
+        return text({"rank ", rank, " changes it before the operation is done"}) + text_of_call(world, rank, what.call);
+    return text({"two operations of rank ", rank, " use it at the same time"}) + text_of_call(world, rank, what.call) +
+           text_of_call(world, rank, what.other, " and ");
 }
 
 /// A message of the program, on this communicator, that is never received.

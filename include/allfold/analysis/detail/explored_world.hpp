@@ -8,6 +8,7 @@
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +19,7 @@
 
 #include "allfold/analysis/detail/explored_call.hpp"
 #include "allfold/analysis/detail/explored_mail.hpp"
+#include "allfold/analysis/detail/explored_memory.hpp"
 #include "allfold/analysis/detail/fibre.hpp"
 #include "allfold/analysis/detail/search_tree.hpp"
 #include "allfold/analysis/detail/step_watch.hpp"
@@ -31,6 +33,7 @@
 #include "allfold/transport/detail/bounce.hpp"
 #include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/detail/envelope.hpp"
+#include "allfold/transport/rank_list.hpp"
 
 /// @file
 /// Ranks that share one thread, and what each of them may do next, in one execution of a program at a time.
@@ -61,13 +64,18 @@ class explored_endpoint {
     [[nodiscard]] virtual std::size_t in_flight() const noexcept = 0;
     bool is_cut = false;
     struct {
-        const char* file = nullptr;  // where it was made, if the program says so
-        unsigned line = 0;
+        source_place at;        // if the program says so
         std::size_t calls = 0;  // that its rank had made before
     } made;
 
   protected:
     ~explored_endpoint() = default;
+};
+
+/// Where a call is that has not begun, and on which team.
+struct noted_place {
+    source_place at;
+    const rank_list* team = nullptr;
 };
 
 class explored_world final : public order_observer {
@@ -95,6 +103,7 @@ class explored_world final : public order_observer {
         std::uint64_t waited = 0;          // how many of its waits have ended
         int waits = 0;                     // their current depth of nesting
         int failed_tests = 0;              // since the latest message
+        int vain_tests = 0;                // since anything else was noted
         bool has_received = false;         // a message, in the current test
         bool has_received_unseen = false;  // likewise, one that the program does not see
         bool looks_again = false;
@@ -108,6 +117,8 @@ class explored_world final : public order_observer {
         std::size_t failed_in = 0;  // the call; 0 if unknown
         std::string thrown;         // by the call that has thrown most recently
         std::size_t thrown_by = 0;
+        noted_place thrown_at, failed_at;           // likewise, if no call is known
+        std::vector<const void*> operations;        // that it asks about
         std::vector<explored_endpoint*> endpoints;  // of its communicators
         std::vector<std::string> kept;              // texts about those left when it has returned
         int refusals = 0;                           // calls that have thrown because the execution is over
@@ -123,10 +134,9 @@ class explored_world final : public order_observer {
         std::uint64_t observable_events = 0;           // events that let someone tell a deadline before from one after
         std::vector<explored_channel> listens;         // the channels for news, on its communicators
         std::vector<explored_call> calls;
-        std::vector<std::size_t> changed;     // calls whose memory the program wrote while they were in flight
+        explored_memory memory;               // of its operations in flight
         std::vector<std::string> unreceived;  // messages still held when a communicator ended
-        const char* file = nullptr;           // of its next call, if the program says so
-        unsigned line = 0;
+        noted_place next;                     // where its next call is, if the program says so
     };
 
     explored_world(int size, std::size_t stack_bytes, int tests, int most_tests, body run)
@@ -182,7 +192,7 @@ class explored_world final : public order_observer {
             each.turn = resume_reason::goes_on;
             each.asked.clear();
             each.where = {};
-            each.waits = each.failed_tests = each.refusals = 0;
+            each.waits = each.failed_tests = each.vain_tests = each.refusals = 0;
             each.has_received = each.has_received_unseen = each.tests_lane = each.looks_again = false;
             each.looks = looking::no;
             each.once_more = each.is_called_back = false;
@@ -197,14 +207,16 @@ class explored_world final : public order_observer {
             each.ends.clear();
             each.failure.reset();
             each.failed_in = each.thrown_by = 0;
+            each.thrown_at = each.failed_at = {};
             each.thrown.clear();
             each.kept.clear();
             each.left_in_flight = 0;
             each.has_released = false;
             each.calls.clear();
             each.unreceived.clear();
-            each.changed.clear();
-            each.file = nullptr;
+            each.memory.clear();
+            each.operations.clear();
+            each.next = {};
         }
         if (watch != nullptr) watch->forget_calls();
         for (rank_state& each : ranks_) run_and_note_questions(each);
@@ -270,7 +282,7 @@ class explored_world final : public order_observer {
             note(happening::kind::goes_on, step.rank, "misses its deadline");
         } else {
             if (!rank.once_more) ++rank.failed_tests;
-            note(happening::kind::goes_on, step.rank, rank.once_more ? "gets nothing more" : "tests, and gets nothing");
+            rank.once_more ? note(happening::kind::goes_on, step.rank, "gets nothing more") : note_vain_test(rank);
         }
         return run_and_note_questions(rank);
     }
@@ -374,28 +386,30 @@ class explored_world final : public order_observer {
     }
 
     void note_cancel_of_send(std::size_t call) override { insert(cancelled_, {running_, call}); }
+    void swap_operations(std::vector<const void*>& others) noexcept override { of(running_).operations.swap(others); }
 
     void add_end(int rank, const explored_channel& end) { of(rank).ends.push_back(end); }
     void erase_end(int rank, const explored_channel& end) { std::erase(of(rank).ends, end); }
     /// Records what becomes of a rank at the end.
     void note_end(int rank, const std::string& words) { note(happening::kind::ends, rank, words); }
-    /// Notes the source position of the next call of a rank.
-    void note_place(int rank, const char* file, unsigned line) {
-        of(rank).file = file;
-        of(rank).line = line;
+    /// Notes where the next call of a rank is.
+    void note_place(int rank, const noted_place& next) noexcept {
+        of(rank).next = next;
+        of(rank).thrown_at = {};
     }
-    void forget_place(int rank) noexcept { of(rank).file = nullptr; }
+    /// An exception has left the statement at that place.
+    void note_thrown_at(int rank, const noted_place& where) noexcept { of(rank).thrown_at = where; }
+    /// Where the call is that the rank makes now.
+    [[nodiscard]] source_place take_place(int rank) noexcept { return std::exchange(of(rank).next, {}).at; }
     /// Notes a call; returns its number, from 1.
-    std::size_t note_call(int rank, explored_call call) {
+    std::size_t note_call(int rank, const explored_call& call) {
         rank_state& self = of(rank);
-        call.file = std::exchange(self.file, nullptr);
-        call.line = self.line;
+        self.thrown_at = {};
         self.calls.push_back(call);
         if (watch != nullptr) watch->note_call(call, self.calls.size());
         if (history != nullptr) note(happening::kind::calls, rank, text_of(call, self.calls.size()));
         return self.calls.size();
     }
-    void note_changed(int rank, std::size_t call) { of(rank).changed.push_back(call); }
     /// The message that the latest call of a rank sends is posted; `number` is that of the send on its communicator.
     void note_sent(int rank, std::uint32_t number) {
         if (auto& calls = of(rank).calls; !calls.empty()) calls.back().number = number;
@@ -428,7 +442,7 @@ class explored_world final : public order_observer {
     /// A rank makes a communicator, at the source position noted.
     void add_endpoint(int rank, explored_endpoint& endpoint) {
         rank_state& self = of(rank);
-        endpoint.made = {std::exchange(self.file, nullptr), self.line, self.calls.size()};
+        endpoint.made = {take_place(rank), self.calls.size()};
         self.endpoints.push_back(&endpoint);
     }
     void erase_endpoint(int rank, explored_endpoint& endpoint) noexcept { std::erase(of(rank).endpoints, &endpoint); }
@@ -450,6 +464,10 @@ class explored_world final : public order_observer {
         int rank = 0;
         opened_lanes opened;
     };
+    /// The members of a team, which stay where they are for good: a group is never that of another team.
+    [[nodiscard]] const rank_list* team_of(std::uint64_t group, const rank_list& members) {
+        return &teams_.try_emplace(group, members).first->second;
+    }
     [[nodiscard]] lane_record& add_lane_record(std::uint64_t group, int rank) {
         if (lane_records_used_ == lane_records_.size()) lane_records_.push_back(std::make_unique<lane_record>());
         lane_record& own = *lane_records_[lane_records_used_++];
@@ -559,6 +577,9 @@ class explored_world final : public order_observer {
         rank_state& self = of(rank);
         if (is_over(rank) || (self.failure && self.failure->is_known)) return;
         self.failed_in = why.is_known && why.why == self.thrown ? self.thrown_by : 0;
+        self.failed_at = !is_error(why.thrown)          ? noted_place()
+                         : self.next.at.file != nullptr ? self.next
+                                                        : self.thrown_at;
         self.failure = std::move(why);
     }
     /// Notes the call in which this exception originates; others may throw it again.
@@ -581,7 +602,7 @@ class explored_world final : public order_observer {
         if (const std::size_t n = kept.in_flight(); n != 0)
             words += text({", with ", n, n == 1 ? " operation" : " operations", " in flight"});
         const auto& made = kept.made;
-        if (made.file != nullptr) return words + ", created at " + text_of_place(made.file, made.line);
+        if (made.at.file != nullptr) return words + ", created at " + text_of(made.at);
         if (made.calls == 0) return words + ", created before its 1st call";
         return words + ", created after " + text_of(self.calls[made.calls - 1], made.calls);
     }
@@ -646,9 +667,22 @@ class explored_world final : public order_observer {
     }
     void note(happening::kind what, int rank, const std::string& words, const char* more = "") {
         if (history != nullptr) history->push_back({what, rank, -1, 0, words + more});
+        of(rank).vain_tests = 0;
     }
     void note(happening::kind what, int rank, int peer, const explored_message& message) {
         history->push_back({what, rank, peer, message.number, message.what});
+        of(rank).vain_tests = 0;
+    }
+    /// Tests in vain, one directly after another, are noted as one happening.
+    void note_vain_test(rank_state& rank) {
+        if (history == nullptr) return;
+        const int times = rank.vain_tests + 1;
+        if (times == 1)
+            note(happening::kind::goes_on, rank.rank, "tests, and gets nothing");
+        else
+            std::ranges::find(history->rbegin(), history->rend(), rank.rank, &happening::rank)->text =
+                text({"tests ", times, " times, and gets nothing"});
+        rank.vain_tests = times;
     }
 
     /// Ends of operations that are found in the same test are found in a fixed order.
@@ -702,6 +736,7 @@ class explored_world final : public order_observer {
     explored_mail mail_;
     std::vector<std::unique_ptr<lane_record>> lane_records_;
     std::size_t lane_records_used_ = 0;
+    std::map<std::uint64_t, rank_list> teams_;
 };
 
 }  // namespace allfold::detail

@@ -390,10 +390,8 @@ class explorer {
     void add_changes() {
         std::string all;
         for (int r = 0; r < world_.size(); ++r)
-            for (const std::size_t call : world_.of(r).changed) {
-                all += (all.empty() ? "" : "\n    ") + text({"rank ", r, " changes it before the operation is done"});
-                all += text_of_call(world_, r, call);
-            }
+            for (const explored_memory::change& each : world_.of(r).memory.changes())
+                all += (all.empty() ? "" : "\n    ") + text_of_change(world_, r, each);
         if (!all.empty()) add(verdict::changed_in_flight, all);
     }
     void add_failures() {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "allfold/engine/detail/memory_hash.hpp"
+#include "allfold/engine/detail/memory_in_use.hpp"
 #include "allfold/engine/detail/task_memory.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/engine/task.hpp"
@@ -37,7 +37,10 @@ class message_task final : public task<Comm>, private open_message {
     /// `make()` returns the request.
     template <class Make>
     message_task(Comm& comm, const Make& make)
-        : task<Comm>(comm, "message", std::nullopt), office_(office_of(comm)), asked_(make()) {
+        : task<Comm>(comm, "message", std::nullopt),
+          office_(office_of(comm)),
+          place_(hooks::take_place(comm)),
+          asked_(make()) {
         this->what_ = asked_.what;
         if (asked_.limit()) this->limit_ = asked_.limit();
         comm.background().attach(*this, &comm);
@@ -214,8 +217,8 @@ class message_task final : public task<Comm>, private open_message {
         this->await_parts((out() ? 1 : 0) + (in() ? 1 : 0));
         if constexpr (!is_plain)
             if (asked_.arranged) rearrange(*asked_.arranged);
-        call_ = hooks::start_message(*this->comm_, this->what_, out(), in(), is_waited_for_);
-        if constexpr (watching_memory<Comm>) hash_memory();
+        call_ = hooks::start_message(*this->comm_, this->what_, out(), in(), is_waited_for_, place_);
+        if constexpr (watching_memory<Comm>) this->comm_->watch_memory(this, blocked_on(), memory());
         if constexpr (!is_plain)
             if (asked_.given) return office_.start(*in(), std::move(asked_.given));
         if (in()) office_.start(*in());
@@ -245,7 +248,7 @@ class message_task final : public task<Comm>, private open_message {
         return is_complete() && !office_.owes_answers();
     }
     void progress_messages() {
-        if constexpr (watching_memory<Comm>) office_.in_flight().check_places();
+        if constexpr (watching_memory<Comm>) office_.in_flight().check_memory();
         if (is_complete() && !office_.owes_answers()) return;
         port_of<Comm> port(*this->comm_, office_);
         office_.progress(port, this->comm_->background().pass());
@@ -258,15 +261,13 @@ class message_task final : public task<Comm>, private open_message {
         this->complete();
         if (is_own) delete this;
     }
-    void check_place() override {
-        if constexpr (watching_memory<Comm>)
-            if (in() && !in()->is_done && hash_of_place() != place_hash_) note_change();
+    void check_memory() override {
+        if constexpr (watching_memory<Comm>) this->comm_->check_memory(this, in() && !in()->is_done);
     }
     void lead() noexcept override { this->comm_->background().add(*this); }
     void drop_alone() noexcept override { task<Comm>::drop(); }
     void finish_run() override {
-        if constexpr (watching_memory<Comm>)
-            if (hash_of_sent() != sent_hash_) note_change();
+        check_memory();
         if (out() && out()->failure) this->failure_ = out()->failure;
         if (in() && in()->failure) this->failure_ = in()->failure;
         this->failed_alone_ = this->failure_ != nullptr;
@@ -277,20 +278,11 @@ class message_task final : public task<Comm>, private open_message {
                            in()->found.elements * in()->place.type->element_bytes);
         tell_status();
     }
-    [[nodiscard]] std::uint64_t hash_of_sent() const {
-        return out() && out()->data.type->copies_bytes() ? hash_of_memory(out()->data.data, out()->data.bytes()) : 0;
-    }
-    /// Meaningful until data has arrived.
-    [[nodiscard]] std::uint64_t hash_of_place() const {
-        return in() && in()->place.type->copies_bytes() ? hash_of_memory(in()->place.data, in()->place.bytes()) : 0;
-    }
-    void hash_memory() {
-        sent_hash_ = hash_of_sent();
-        place_hash_ = hash_of_place();
-    }
-    void note_change() {
-        this->comm_->note_changed(blocked_on());
-        hash_memory();  // report each change once
+    [[nodiscard]] memory_in_use memory() const {
+        memory_in_use all;
+        if (out() && out()->data.type->copies_bytes()) add_range(all.read, out()->data.data, out()->data.bytes());
+        if (in() && in()->place.type->copies_bytes()) add_range(all.written, in()->place.data, in()->place.bytes());
+        return all;
     }
     void tell_status() noexcept {
         if (asked_.status_out() != nullptr) *asked_.status_out() = found();
@@ -338,10 +330,10 @@ class message_task final : public task<Comm>, private open_message {
     static constexpr bool is_plain = std::is_same_v<Request, receive_request>;
 
     post_office& office_;
+    [[no_unique_address]] typename hooks::place place_{};  // of the call that has made it
     Request asked_;
     bool is_detached_ = false, is_waited_for_ = false;
     std::size_t call_ = 0;
-    std::uint64_t sent_hash_ = 0, place_hash_ = 0;  // used if memory is watched
 };
 
 /// The copy made by a buffered send, kept until it has been sent.

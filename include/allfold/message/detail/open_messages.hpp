@@ -22,8 +22,8 @@ class open_message : public chain_link<open_message> {
     virtual void lead() noexcept = 0;
     /// It is abandoned with its communicator.
     virtual void drop_alone() noexcept = 0;
-    /// If memory is watched: checks whether its destination buffer was written before its message arrived.
-    virtual void check_place() {}
+    /// If memory is watched: checks whether the program has changed what it uses.
+    virtual void check_memory() {}
 
     /// Whether everything that it waits for has arrived.
     [[nodiscard]] bool is_complete() const noexcept { return awaited_ == 0; }
@@ -69,8 +69,8 @@ class open_messages {
             each->drop_alone();
         }
     }
-    void check_places() const {
-        for (open_message* each = open_.first(); each != nullptr; each = open_.after(*each)) each->check_place();
+    void check_memory() const {
+        for (open_message* each = open_.first(); each != nullptr; each = open_.after(*each)) each->check_memory();
     }
 
   private:

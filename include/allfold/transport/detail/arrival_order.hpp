@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 /// @file
 /// Whether a program can observe the order in which messages arrive.
@@ -30,6 +32,8 @@ class order_observer {
     virtual void note_callback() = 0;
     /// The program asks to cancel a send, which may already be done: the one made by this call of its rank.
     virtual void note_cancel_of_send(std::size_t call) = 0;
+    /// Exchanges the operations that the program asks about at present, all at once, for `others`.
+    virtual void swap_operations(std::vector<const void*>& others) noexcept = 0;
 
   protected:
     ~order_observer() = default;
@@ -43,6 +47,21 @@ inline void look_as_observed(bool at_ends) {
     if (is_order_observed()) [[unlikely]]
         observer_of_order->look(at_ends);
 }
+/// While this exists, the program asks about these operations.
+class question_about {
+  public:
+    explicit question_about(std::vector<const void*> operations) noexcept : others_(std::move(operations)) { swap(); }
+    question_about(const question_about&) = delete;
+    question_about& operator=(const question_about&) = delete;
+    ~question_about() { swap(); }
+
+  private:
+    void swap() noexcept {
+        if (is_order_observed()) [[unlikely]]
+            observer_of_order->swap_operations(others_);
+    }
+    std::vector<const void*> others_;
+};
 inline void note_callback() {
     if (is_order_observed()) [[unlikely]]
         observer_of_order->note_callback();
