@@ -144,7 +144,8 @@ class exploration {
     [[nodiscard]] std::uint64_t redundant() const noexcept { return redundant_; }
     [[nodiscard]] double seconds() const noexcept { return seconds_; }
     /// If it ended at a limit, everything that another exploration needs to resume, with the same program and options:
-    /// a text of a few lines, which can be kept in a file. Otherwise empty. It does not include the findings.
+    /// a text of a few lines, which can be kept in a file. Otherwise empty. It includes the schedules of the findings,
+    /// which the other exploration repeats and reports again.
     [[nodiscard]] const std::string& frontier() const noexcept { return frontier_; }
     [[nodiscard]] int ranks() const noexcept { return ranks_; }
     /// The faults, each once, in the order in which they were found.

@@ -175,6 +175,7 @@ class explored_world final : public order_observer {
         lane_records_used_ = 0;
         mail_.begin();
         standard_sends_ = waiting_sends_ = posted_ = late_ = 0;
+        posts_ = 0;
         is_timed_ = false;
         open_sends_ = 0;
         for (rank_state& each : ranks_) {
@@ -422,6 +423,8 @@ class explored_world final : public order_observer {
     }
     /// The messages of this execution, with those that have not been taken.
     [[nodiscard]] const explored_mail& mail() const noexcept { return mail_; }
+    /// Identifies what was posted in this execution: from whom to whom, how much, and in which order.
+    [[nodiscard]] std::uint64_t posts() const noexcept { return posts_; }
 
     // What a communicator does.
 
@@ -464,6 +467,7 @@ class explored_world final : public order_observer {
     }
     void post(int to, const explored_channel& from, explored_message&& message) {
         message.posted_in = step_;
+        note_post(to, from, message.bytes);
         if (from.is_message()) ++of(from.from).observable_events;
         if (history != nullptr && from.is_message()) {
             message.number = ++posted_;
@@ -570,6 +574,12 @@ class explored_world final : public order_observer {
     }
 
   private:
+    void note_post(int to, const explored_channel& from, std::size_t bytes) noexcept {
+        const auto mix = [this](std::uint64_t x) { posts_ = (posts_ ^ x ^ posts_ >> 29) * 0x9e3779b97f4a7c15u; };
+        mix(static_cast<std::uint64_t>(from.from - end_of_operation) << 40 ^ static_cast<std::uint64_t>(to) << 32 ^
+            from.on);
+        mix(from.group + bytes);
+    }
     void note_all_ranks_ask() noexcept {
         has_asked_ = true;
         asks_ = asks_for_ends_ = sees_all_ = ~std::uint64_t{0};
@@ -690,6 +700,7 @@ class explored_world final : public order_observer {
     std::size_t standard_sends_ = 0, waiting_sends_ = 0, posted_ = 0, late_ = 0;
     bool is_timed_ = false;
     std::uint64_t open_sends_ = 0;
+    std::uint64_t posts_ = 0;
     body run_;
     int step_ = -1;
     int running_ = 0;         // the running rank

@@ -18,6 +18,7 @@
 #include "allfold/analysis/detail/explored_token.hpp"
 #include "allfold/analysis/detail/explored_values.hpp"
 #include "allfold/analysis/detail/explored_world.hpp"
+#include "allfold/analysis/detail/found_faults.hpp"
 #include "allfold/analysis/detail/same_order.hpp"
 #include "allfold/analysis/detail/search_tree.hpp"
 #include "allfold/analysis/exploration.hpp"
@@ -32,7 +33,11 @@ namespace allfold::detail {
 class explorer {
   public:
     explorer(explored_world& world, explored_values& values, const explore_options& options)
-        : world_(world), values_(values), options_(options), tree_(world.size(), options.reduced) {
+        : world_(world),
+          values_(values),
+          options_(options),
+          tree_(world.size(), options.reduced),
+          faults_(options.findings) {
         found_.ranks_ = world.size();
         world.deadlines_may_pass = options.deadlines == deadlines::may_pass;
         world.deadlines_pass_anywhere = !options.reduced;
@@ -54,11 +59,11 @@ class explorer {
             explore_all();
         }
         if (options_.sends == standard_sends::as_needed && has_lost_or_deadlock())  // found again, with sends that wait
-            std::erase_if(found_.findings_,
-                          [](const finding& each) { return each.what == verdict::deadlock_unless_held; });
+            faults_.leave_out(verdict::deadlock_unless_held);
         found_.seconds_ = seconds();
-        if (is_world_usable_) std::ranges::for_each(found_.findings_, [this](finding& each) { minimise(each); });
-        return std::move(found_);
+        if (is_world_usable_) std::ranges::for_each(faults_.all(), [this](finding& each) { minimise(each); });
+        if (!found_.frontier_.empty()) found_.frontier_ += text_of_faults();
+        return result();
     }
 
     /// Runs the executions of a token, one after another.
@@ -76,11 +81,11 @@ class explorer {
             if (!difference_.empty())
                 add(verdict::different_values, difference_ + text_of_divergence(before, history, world_.size()),
                     std::string(schedule.substr(schedule.find(':') + 1)));
-            for (finding& one : found_.findings_)
+            for (finding& one : faults_.all())
                 if (one.history.empty()) one.history = history;
             if (!released()) break;
         }
-        return std::move(found_);
+        return result();
     }
 
   private:
@@ -88,6 +93,12 @@ class explorer {
     using place = explored_world::place;
     using sending = explored_world::sending;
     enum class ending : std::uint8_t { complete, asleep, changed };
+
+    [[nodiscard]] exploration result() {
+        found_.findings_ = std::move(faults_.all());
+        found_.left_out_ = faults_.left_out();
+        return std::move(found_);
+    }
 
     /// Runs one execution after another, until all have been explored or a limit is reached.
     void explore_all() {
@@ -166,36 +177,95 @@ class explorer {
     }
     [[nodiscard]] std::string frontier() const {
         std::ostringstream out;
-        out << frontier_mark << ' ' << world_.size() << ' ' << static_cast<int>(world_.sends) << ' '
-            << found_.executions_ << ' ' << found_.redundant_ << ' ' << asks_of_sends_ << ' ' << has_lost_or_deadlock()
-            << ' ' << asked_.of_messages << ' ' << asked_.of_ends << ' ' << asked_.of_all << ' '
+        out << frontier_mark << ' ' << world_.size() << ' ' << text_of_options() << ' '
+            << static_cast<int>(world_.sends) << ' ' << found_.executions_ << ' ' << found_.redundant_ << ' '
+            << asks_of_sends_ << ' ' << asked_.of_messages << ' ' << asked_.of_ends << ' ' << asked_.of_all << ' '
             << asked_.has_ready_sends << " ."
             << explored_token::begin(world_.sends, asked_.has_ready_sends, asked_.of_cancels) << " ." << first_token_
-            << '\n';
+            << ' ' << first_posts_ << '\n';
         tree_.write(out);
         return out.str();
     }
-    /// Resumes from a frontier. The first execution is repeated for its values.
+    /// The options that say which executions there are.
+    [[nodiscard]] std::string text_of_options() const {
+        return text({options_.reduced, ",", options_.every_order, ",", static_cast<int>(options_.sends), ",",
+                     static_cast<int>(options_.deadlines), ",", options_.tests, ",", options_.most_tests});
+    }
+    /// The last part of a frontier: the schedules of what was found.
+    [[nodiscard]] std::string text_of_faults() const {
+        std::ostringstream out;
+        out << has_lost_or_deadlock() << ' ' << faults_.left_out() << ' ' << faults_.all().size() << '\n';
+        for (const finding& each : faults_.all()) out << each.schedule << '\n';
+        return out.str();
+    }
+    /// Resumes from a frontier: repeats the first execution, for its values, and those with a fault. False if the world
+    /// cannot be used again.
     [[nodiscard]] bool resume_from(const std::string& text_of_it) {
         std::istringstream in(text_of_it);
-        std::string mark, begin;
+        std::string mark, options, begin;
         int ranks = 0, sends = 0;
-        in >> mark >> ranks >> sends >> found_.executions_ >> found_.redundant_ >> asks_of_sends_ >>
-            had_lost_or_deadlock_ >> asked_.of_messages >> asked_.of_ends >> asked_.of_all >> asked_.has_ready_sends >>
-            begin >> first_token_;
+        bool asks_of_sends = false;
+        in >> mark >> ranks >> options >> sends >> found_.executions_ >> found_.redundant_ >> asks_of_sends >>
+            asked_.of_messages >> asked_.of_ends >> asked_.of_all >> asked_.has_ready_sends >> begin >> first_token_ >>
+            first_posts_;
         tree_.read(in);
+        const std::vector<std::string> faults = read_faults(in);
         if (!in || mark != frontier_mark || ranks != world_.size() || sends < 0 || sends > 2)
             throw error(errc::bad_argument,
                         text({"explore: this is not the frontier of an exploration of ", world_.size(), " ranks"}));
+        if (options != text_of_options())
+            throw error(errc::bad_argument,
+                        "explore: this frontier is that of an exploration with other options (reduced, every_order, "
+                        "sends, deadlines, tests, most_tests)");
         executions_before_ = found_.executions_;
         asked_.of_cancels = explored_token::cancelled(std::string_view(begin).substr(1));
         first_token_.erase(0, 1);
         has_first_ = true;
-        static_cast<void>(run_forced(std::string_view(first_token_)));
-        static_cast<void>(values_.difference());
+        if (!repeat_first()) return false;
+        for (const std::string& each : faults)
+            if (!repeat_fault(each)) return false;
+        asks_of_sends_ = asks_of_sends;
         world_.sends = static_cast<sending>(sends);
         apply_asked();
-        return released();
+        return true;
+    }
+    [[nodiscard]] std::vector<std::string> read_faults(std::istream& in) {
+        bool has_lost_or_deadlock = false;
+        std::size_t left_out = 0, count = 0;
+        in >> has_lost_or_deadlock >> left_out >> count;
+        if (has_lost_or_deadlock) faults_.add_lost_or_deadlock();
+        faults_.add_left_out(left_out);
+        std::vector<std::string> all;
+        while (in && all.size() < count) in >> all.emplace_back();
+        return all;
+    }
+    [[nodiscard]] bool repeat_first() {
+        const ending end = run_forced(std::string_view(first_token_));
+        const bool is_alike = end == ending::complete && token_ == first_token_ && world_.posts() == first_posts_;
+        static_cast<void>(values_.difference());
+        if (!released()) return false;
+        if (!is_alike) throw other_program();
+        return true;
+    }
+    [[nodiscard]] bool repeat_fault(const std::string& schedule) {
+        const std::size_t known = faults_.all().size() + faults_.left_out();
+        const std::string token = schedule.substr(schedule.find_last_of(":/") + 1);
+        if (run_forced(std::string_view(token)) == ending::complete) judge();
+        if (!difference_.empty())
+            add(verdict::different_values, std::exchange(difference_, {}),
+                first_and(explored_token::shortened(token_)));
+        if (!released()) return false;
+        if (faults_.all().size() + faults_.left_out() == known) throw other_program();
+        return true;
+    }
+    [[nodiscard]] static error other_program() {
+        return error(errc::bad_argument,
+                     "explore: this frontier is that of another program, or of one that depends on something other "
+                     "than messages");
+    }
+    /// The tokens of two executions that differ.
+    [[nodiscard]] std::string first_and(const std::string& token) const {
+        return explored_token::shortened(first_token_) + "/" + token;
     }
     [[nodiscard]] double seconds() const { return std::chrono::duration<double>(clock::now() - began_).count(); }
 
@@ -278,11 +348,7 @@ class explorer {
         return options_.sends == standard_sends::as_needed && world_.sends == sending::held && asks_of_sends_ &&
                !has_lost_or_deadlock();
     }
-    [[nodiscard]] bool has_lost_or_deadlock() const {
-        return had_lost_or_deadlock_ || std::ranges::any_of(found_.findings_, [](const finding& each) {
-                   return each.what == verdict::deadlock || each.what == verdict::never_received;
-               });
-    }
+    [[nodiscard]] bool has_lost_or_deadlock() const noexcept { return faults_.has_lost_or_deadlock(); }
     [[nodiscard]] bool wants_more() {
         world_.watch->end();  // the callback may take long
         wants_more_ =
@@ -323,12 +389,15 @@ class explorer {
                 return false;
             }
         }
-        add(verdict::different_values, what, explored_token::shortened(first_token_) + "/" + token);
+        add(verdict::different_values, what, first_and(token));
         return true;
     }
 
     void judge() {
-        if (!std::exchange(has_first_, true)) first_token_ = token_;
+        if (!std::exchange(has_first_, true)) {
+            first_token_ = token_;
+            first_posts_ = world_.posts();
+        }
         if (world_.standard_sends() != 0 && must_explore_waits()) asks_of_sends_ = true;
         const bool waits = any_is_at(place::waits), tests = any_is_at(place::tests);
         add_changes();
@@ -446,13 +515,11 @@ class explorer {
     }
     /// Whether this execution has the same fault.
     [[nodiscard]] bool shows(const finding& one, const std::string& token, std::vector<happening>* history) {
-        std::vector<finding> others;
-        others.swap(found_.findings_);
-        const std::size_t left_out = found_.left_out_;
+        found_faults others = std::exchange(faults_, found_faults(any_number));
         world_.history = history;
         difference_.clear();
         if (run_forced(std::string_view(token)) == ending::complete) judge();
-        const bool is_same = one.text == difference_ || std::ranges::any_of(found_.findings_, [&](const finding& each) {
+        const bool is_same = one.text == difference_ || std::ranges::any_of(faults_.all(), [&](const finding& each) {
                                  return each.what == one.what && each.text == one.text;
                              });
         if (history != nullptr)
@@ -460,31 +527,16 @@ class explorer {
         world_.history = nullptr;
         difference_.clear();
         is_world_usable_ = world_.release();
-        found_.findings_.swap(others);
-        found_.left_out_ = left_out;
+        faults_ = std::move(others);
         return is_same;
-    }
-    [[nodiscard]] static bool is_shorter(const std::string& token, const std::string& schedule) {
-        return token.size() < schedule.size() - schedule.find(':') - 1;
     }
     void add(verdict what, const std::string& words) { add(what, words, explored_token::shortened(token_)); }
     void add(verdict what, const std::string& words, const std::string& token) {
-        for (finding& known : found_.findings_) {
-            if (known.text != words) continue;
-            if (known.what == what && is_shorter(token, known.schedule))
-                known.schedule = text({world_.size(), ":", token});
-            if (known.what == what || known.what == verdict::deadlock) return;
-            if (known.what != verdict::deadlock_unless_held) continue;
-            known = {what, words, text({world_.size(), ":", token})};  // it does not need sends that wait
-            return;
-        }
-        if (found_.findings_.size() < options_.findings)
-            found_.findings_.push_back({what, words, text({world_.size(), ":", token})});
-        else
-            ++found_.left_out_;
+        faults_.add({what, words, text({world_.size(), ":", token})});
     }
-    static constexpr const char* frontier_mark = "allfold-frontier-3";
+    static constexpr const char* frontier_mark = "allfold-frontier-4";
     static constexpr int max_attempts = 100;  // to shorten a schedule
+    static constexpr std::size_t any_number = ~std::size_t{0};
 
     [[nodiscard]] std::vector<std::string_view> parts_of(std::string_view schedule) const {
         const std::string begin = text({world_.size(), ":"});
@@ -502,12 +554,14 @@ class explorer {
     explore_options options_;
     search_tree tree_;
     exploration found_;
+    found_faults faults_;
     std::vector<explored_step> possible_;
     std::string token_, first_token_, difference_;
+    std::uint64_t first_posts_ = 0;
     clock::time_point began_ = clock::now();
     bool has_first_ = false, has_repeated_ = false, asks_of_sends_ = false;
     explored_world::asking_ranks asked_;  // in any execution so far
-    bool wants_more_ = true, had_lost_or_deadlock_ = false;
+    bool wants_more_ = true;
     std::uint64_t executions_before_ = 0;  // a resumed exploration continues the count
     bool is_world_usable_ = true;          // the world can be used again
 };
