@@ -11,6 +11,7 @@
 #include <exception>
 #include <fstream>
 #include <initializer_list>
+#include <limits>
 #include <map>
 #include <optional>
 #include <random>
@@ -21,6 +22,7 @@
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
@@ -32,6 +34,7 @@
 #include "allfold/collective/subset.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/error.hpp"
+#include "allfold/message.hpp"
 #include "test/analysis/each_execution.hpp"
 #include "test/support/catch.hpp"
 
@@ -423,6 +426,53 @@ TEST_CASE("a program that depends on something else is reported as not determini
     INFO(explain(changed));
     CHECK((changed.first().what == verdict::not_deterministic &&
            changed.first().text.find("cannot be repeated") != std::string::npos));
+}
+
+TEST_CASE("a program is repeated even if it has one execution only, with what it sends and returns") {
+    int calls = 0;
+    const auto returned = explore(2, [&](explored_communicator& comm) {
+        allfold::barrier(comm);
+        return ++calls;
+    });
+    INFO(explain(returned));
+    CHECK((returned.executions() == 1 && returned.first().what == verdict::not_deterministic));
+    calls = 0;
+    const auto sent = explore(2, [&](explored_communicator& comm) {
+        vector x(comm.rank() == 0 ? static_cast<std::size_t>(++calls) : 0), room(10);
+        if (comm.rank() == 0)
+            allfold::send(comm, x, allfold::to{1});
+        else
+            allfold::receive(comm, room, allfold::from{0});
+    });
+    INFO(explain(sent));
+    REQUIRE(!sent.ok());
+    CHECK((sent.executions() == 2 && sent.first().what == verdict::not_deterministic));
+}
+
+TEST_CASE("a fault that is not found again is told as such") {
+    int executions = 0;
+    const auto found = explore(3, [&](explored_communicator& comm) {
+        if (comm.rank() == 0) ++executions;
+        take_all(comm);
+        if (comm.rank() == 0 && executions == 2) throw std::runtime_error("the second time");
+    });
+    INFO(explain(found));
+    REQUIRE(found.findings().size() == 1);
+    CHECK(found.first().what == verdict::not_deterministic);
+    CHECK(found.first().text.find("found once: a rank fails: rank 0: the second time") != std::string::npos);
+}
+
+TEST_CASE("a program that returns NaN is deterministic") {
+    constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+    const auto single = [](explored_communicator& comm) { return take_all(comm), nan; };
+    const auto several = [](explored_communicator& comm) {
+        const vector order = take_all(comm);
+        return std::pair(order.empty() ? 0 : order.front(), std::vector{nan, 1.0});
+    };
+    CHECK(explore(3, single).ok());
+    const auto found = explore(3, several);
+    INFO(explain(found));
+    CHECK((found.findings().size() == 1 && found.first().what == verdict::different_values));
 }
 
 TEST_CASE("an exploration ends at its limits, and a schedule that is none is refused") {

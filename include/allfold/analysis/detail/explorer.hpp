@@ -61,7 +61,9 @@ class explorer {
         if (options_.sends == standard_sends::as_needed && has_lost_or_deadlock())  // found again, with sends that wait
             faults_.leave_out(verdict::deadlock_unless_held);
         found_.seconds_ = seconds();
+        if (is_world_usable_ && has_first_ && !has_repeated_) static_cast<void>(repeats_first());
         if (is_world_usable_) std::ranges::for_each(faults_.all(), [this](finding& each) { minimise(each); });
+        if (!is_deterministic()) found_.frontier_.clear();
         if (!found_.frontier_.empty()) found_.frontier_ += text_of_faults();
         return result();
     }
@@ -104,8 +106,8 @@ class explorer {
     void explore_all() {
         std::uint64_t asked = 0, expected_to_ask = 0;  // in this tree, and in those that were abandoned
         for (found_.complete_ = false; !found_.complete_;) {
-            const ending end =
-                run_one([this](std::uint64_t settled) { return tree_.choose(possible_, settled); }, true);
+            const ending end = run_one(
+                [this](std::uint64_t settled) { return tree_.choose(possible_, settled, world_.posts()); }, true);
             if (end == ending::changed || tree_.depth() < tree_.path_length()) {
                 add_not_repeated(text({"step ", tree_.depth() + 1, " of an execution"}));
                 is_world_usable_ = world_.release();
@@ -170,10 +172,7 @@ class explorer {
         return released();
     }
     void add_not_repeated(const std::string& what) {
-        add(verdict::not_deterministic,
-            what +
-                " cannot be repeated: the program depends on something other than messages (time, random numbers, "
-                "addresses, state kept from one execution to the next)");
+        add(verdict::not_deterministic, text({what, " cannot be repeated: ", depends_on_more}));
     }
     [[nodiscard]] std::string frontier() const {
         std::ostringstream out;
@@ -240,8 +239,7 @@ class explorer {
         return all;
     }
     [[nodiscard]] bool repeat_first() {
-        const ending end = run_forced(std::string_view(first_token_));
-        const bool is_alike = end == ending::complete && token_ == first_token_ && world_.posts() == first_posts_;
+        const bool is_alike = run_first_again();
         static_cast<void>(values_.difference());
         if (!released()) return false;
         if (!is_alike) throw other_program();
@@ -377,20 +375,31 @@ class explorer {
     [[nodiscard]] bool repeats() {
         if (difference_.empty()) return true;
         const std::string what = std::exchange(difference_, {}), token = explored_token::shortened(token_);
-        if (!std::exchange(has_repeated_, true)) {
-            const auto sends = world_.sends;
-            static_cast<void>(run_forced(std::string_view(first_token_)));
-            world_.sends = sends;
-            apply_asked();
-            const std::string again = values_.difference();
-            if (!released()) return false;
-            if (!again.empty()) {
-                add(verdict::not_deterministic, "when the first execution is repeated, " + again, first_token_);
-                return false;
-            }
-        }
+        if (!std::exchange(has_repeated_, true) && !repeats_first()) return false;
         add(verdict::different_values, what, first_and(token));
         return true;
+    }
+    /// Whether the first execution is the same when it is repeated, and the world can be used again.
+    [[nodiscard]] bool repeats_first() {
+        const auto sends = world_.sends;
+        const bool is_alike = run_first_again();
+        world_.sends = sends;
+        apply_asked();
+        const std::string difference = values_.difference();
+        if (!released()) return false;
+        if (!difference.empty())
+            add(verdict::not_deterministic, "when the first execution is repeated, " + difference);
+        else if (!is_alike)
+            add_not_repeated("the first execution");
+        return difference.empty() && is_alike;
+    }
+    /// Whether the same is posted again.
+    [[nodiscard]] bool run_first_again() {
+        const ending end = run_forced(std::string_view(first_token_));
+        return end == ending::complete && token_ == first_token_ && world_.posts() == first_posts_;
+    }
+    [[nodiscard]] bool is_deterministic() const {
+        return std::ranges::find(faults_.all(), verdict::not_deterministic, &finding::what) == faults_.all().end();
     }
 
     void judge() {
@@ -501,7 +510,13 @@ class explorer {
         }
         one.schedule = head + best;
         std::vector<happening> history;
-        if (is_world_usable_ && shows(one, best, &history)) one.history = std::move(history);
+        if (is_world_usable_ && shows(one, best, &history))
+            one.history = std::move(history);
+        else if (is_world_usable_)
+            one = {verdict::not_deterministic,
+                   text({"what was found once is not found when its schedule is repeated: ", depends_on_more,
+                         "\n    found once: ", name_of(one.what), ": ", one.text}),
+                   one.schedule};
         if (is_world_usable_ && one.what == verdict::different_values)
             one.text += text_of_divergence(history_of_run(head.substr(head.find(':') + 1)), one.history, world_.size());
     }
@@ -535,6 +550,9 @@ class explorer {
         faults_.add({what, words, text({world_.size(), ":", token})});
     }
     static constexpr const char* frontier_mark = "allfold-frontier-4";
+    static constexpr const char* depends_on_more =
+        "the program depends on something other than messages (time, random numbers, addresses, state kept from one "
+        "execution to the next)";
     static constexpr int max_attempts = 100;  // to shorten a schedule
     static constexpr std::size_t any_number = ~std::size_t{0};
 
