@@ -475,6 +475,61 @@ TEST_CASE("a program that returns NaN is deterministic") {
     CHECK((found.findings().size() == 1 && found.first().what == verdict::different_values));
 }
 
+namespace {
+
+/// Ranks 0 and 1 send a number to and fro.
+void play(explored_communicator& comm, std::size_t turns) {
+    for (std::size_t i = 0; i < turns; ++i) {
+        int x = 0;
+        if (comm.rank() == 0) allfold::send(comm, x, allfold::to{1});
+        allfold::receive(comm, x, allfold::from{1 - comm.rank()});
+        if (comm.rank() == 1) allfold::send(comm, x, allfold::to{0});
+    }
+}
+void play_for_ever(explored_communicator& comm) { play(comm, ~std::size_t{0}); }
+
+}  // namespace
+
+TEST_CASE("an execution that does not end makes no progress") {
+    allfold::explore_options few;
+    few.steps = 2000;
+    const auto found = explore(2, play_for_ever, few);
+    INFO(explain(found));
+    REQUIRE(found.findings().size() == 1);
+    CHECK((found.first().what == verdict::no_progress && found.first().schedule == "2:" && !found.complete()));
+    CHECK_THAT(found.first().text, Catch::Contains("an execution goes on after 2000 steps"));
+    CHECK((found.first().history.size() > 100 && found.first().history.size() < 1000));
+    const auto send_for_ever = [](explored_communicator& comm) {
+        while (comm.rank() == 0) allfold::send(comm, 1, allfold::to{1});
+    };
+    CHECK(explore(2, send_for_ever, few).first().what == verdict::no_progress);
+    CHECK(replay(2, send_for_ever, "2:", few).first().what == verdict::no_progress);
+}
+
+TEST_CASE("an exploration ends at its limits within an execution too, and goes on before it") {
+    allfold::explore_options options;
+    options.steps = ~std::uint64_t{0};
+    options.seconds = 0.01;
+    const auto late = explore(2, play_for_ever, options);
+    CHECK((late.ok() && !late.complete() && late.executions() == 0 && late.frontier().empty()));
+    const auto long_game = [](explored_communicator& comm) {
+        take_all(comm);
+        if (comm.rank() < 2) play(comm, 600);
+    };
+    int heard = 0;
+    options.seconds = 60;
+    options.sends = allfold::standard_sends::held;
+    const auto whole = explore(3, long_game, options);
+    options.watch = [&](const allfold::exploring& so_far) { return so_far.executions == 0 || ++heard < 2; };
+    const auto stopped = explore(3, long_game, options);
+    INFO(heard << " " << explain(stopped) << explain(whole));
+    CHECK((stopped.ok() && !stopped.complete() && stopped.executions() == 1));
+    options.watch = {};
+    options.frontier = stopped.frontier();
+    const auto resumed = explore(3, long_game, options);
+    CHECK((resumed.ok() && resumed.complete() && resumed.executions() == whole.executions()));
+}
+
 TEST_CASE("an exploration ends at its limits, and a schedule that is none is refused") {
     const auto program = [](explored_communicator& comm) { take_all(comm); };
     allfold::explore_options few;

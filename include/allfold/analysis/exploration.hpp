@@ -21,7 +21,7 @@ namespace allfold {
 enum class verdict : std::uint8_t {
     deadlock,              ///< ranks wait, and nothing is in flight
     deadlock_unless_held,  ///< the same, but only if sends that may be held for their receivers are not
-    no_progress,           ///< ranks test again and again, and nothing arrives any more
+    no_progress,           ///< ranks test again and again, and nothing arrives any more; or an execution goes on and on
     failed,                ///< an exception leaves a rank, or a collective on it
     timed_out,             ///< the same, because a deadline has passed
     disagreement,          ///< ranks do not call the same collectives, or not in the same order
@@ -101,8 +101,11 @@ enum class deadlines : std::uint8_t {
 /// How far to explore.
 struct explore_options {
     std::uint64_t executions = 1'000'000;  ///< at most, in this call; the last one with its repetition (`sends`)
-    double seconds = 60;                   ///< at most; checked between executions
-    std::size_t findings = 16;             ///< at most this many are kept
+    double seconds = 60;                   ///< at most; checked after each execution, and now and then in a long one
+    /// At most, in one execution, and calls of one rank in it; one that goes on then makes no progress, and ends the
+    /// exploration.
+    std::uint64_t steps = 100'000;
+    std::size_t findings = 16;  ///< at most this many are kept
     /// A rank that takes longer for one step waits for something outside: then the process reports which rank it is,
     /// and its latest call, and is ended (std::abort), because nobody can make that rank return. 0: never; `replay`
     /// never does so, for the sake of debuggers.
@@ -121,7 +124,8 @@ struct explore_options {
     allfold::deadlines deadlines = allfold::deadlines::may_pass;
     /// The `frontier` of an exploration that ended at a limit: it is resumed there.
     std::string frontier = {};
-    std::function<bool(const exploring&)> watch = {};  ///< called after each execution; returning false stops
+    std::function<bool(const exploring&)> watch =
+        {};  ///< called after each execution, and now and then in a long one; returning false stops
 };
 
 namespace detail {

@@ -28,6 +28,9 @@ namespace allfold::detail {
     if (each.at == explored_world::place::returned) return text({"rank ", rank, " has returned"});
     if (each.at == explored_world::place::tests)
         return text({"rank ", rank, " has tested ", each.failed_tests, " times since its latest message"});
+    if (each.at == explored_world::place::calls)
+        return text(
+            {"rank ", rank, " calls again and again, most recently ", text_of(each.calls.back(), each.calls.size())});
     std::string words = text({"rank ", rank, " waits in ", each.where.what});
     if (each.where.rounds > 1) words += text({", round ", each.where.round + 1, " of ", each.where.rounds});
     const explored_call* const call = world.call_of(rank);

@@ -55,6 +55,10 @@ class explored_token {
         const auto which = static_cast<std::size_t>(choice);
         token += which < letters.size() ? std::string(1, letters[which]) : "(" + std::to_string(choice) + ")";
     }
+    [[nodiscard]] static std::string of(std::string begin, const std::vector<int>& choices) {
+        for (const int each : choices) add(begin, each);
+        return begin;
+    }
     [[nodiscard]] static std::string shortened(std::string token) {
         token.erase(token.find_last_not_of('0') + 1);
         return token;

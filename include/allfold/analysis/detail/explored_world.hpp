@@ -72,7 +72,8 @@ class explored_endpoint {
 
 class explored_world final : public order_observer {
   public:
-    enum class place : std::uint8_t { running, waits, tests, chooses, returned };
+    /// Where a rank is; at `calls` once it has made more calls than it may.
+    enum class place : std::uint8_t { running, waits, tests, chooses, calls, returned };
     /// Whether a rank that makes progress on its operations in flight looks for messages: not at all, at its next
     /// opportunity, or it has already had that.
     enum class looking : std::uint8_t { no, stops, is_over };
@@ -154,9 +155,10 @@ class explored_world final : public order_observer {
     }
 
     sending sends = sending::held;
-    bool may_hold = false;                       // a send that waits, after all: that is a step like others
-    bool has_ready_sends = false;                // in mode::ready: they may arrive too early, before their receives
-    std::vector<explored_send> sends_to_cancel;  // for which there may be no room until they are cancelled
+    bool may_hold = false;                         // a send that waits, after all: that is a step like others
+    bool has_ready_sends = false;                  // in mode::ready: they may arrive too early, before their receives
+    std::vector<explored_send> sends_to_cancel;    // for which there may be no room until they are cancelled
+    std::uint64_t most_calls = ~std::uint64_t{0};  // of one rank: then its execution is endless
     bool deadlines_may_pass = true;
     bool deadlines_pass_anywhere = false;        // even if nobody can tell
     step_watch<explored_call>* watch = nullptr;  // for ranks that do not give back control; shows `schedule`
@@ -394,7 +396,11 @@ class explored_world final : public order_observer {
         self.calls.push_back(call);
         if (watch != nullptr) watch->note_call(call, self.calls.size());
         if (history != nullptr) note(happening::kind::calls, rank, text_of(call, self.calls.size()));
+        if (self.calls.size() >= most_calls && !is_over(rank)) stop(rank, place::calls);
         return self.calls.size();
+    }
+    [[nodiscard]] bool has_endless_calls() const {
+        return std::ranges::find(ranks_, place::calls, &rank_state::at) != ranks_.end();
     }
     void note_changed(int rank, std::size_t call) { of(rank).changed.push_back(call); }
     /// The message that the latest call of a rank sends is posted; `number` is that of the send on its communicator.

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <ranges>
 #include <sstream>
 #include <string>
@@ -41,6 +42,7 @@ class explorer {
         found_.ranks_ = world.size();
         world.deadlines_may_pass = options.deadlines == deadlines::may_pass;
         world.deadlines_pass_anywhere = !options.reduced;
+        world.most_calls = options.steps;
     }
 
     [[nodiscard]] exploration explore() {
@@ -75,11 +77,11 @@ class explorer {
             const std::vector<happening> before = std::exchange(history, {});
             world_.history = &history;
             const ending end = run_forced(each);
-            end == ending::complete ? judge()
-                                    : add(verdict::not_deterministic, "the schedule does not fit the program");
+            judge(end);
+            if (end == ending::asleep || end == ending::changed)
+                add(verdict::not_deterministic, "the schedule does not fit the program");
             ++found_.executions_;
-            for (int r = 0; r < world_.size(); ++r) world_.note_end(r, text_of_end(world_, r));
-            world_.history = nullptr;
+            finish_history(end);
             if (!difference_.empty())
                 add(verdict::different_values, difference_ + text_of_divergence(before, history, world_.size()),
                     std::string(schedule.substr(schedule.find(':') + 1)));
@@ -94,7 +96,7 @@ class explorer {
     using clock = std::chrono::steady_clock;
     using place = explored_world::place;
     using sending = explored_world::sending;
-    enum class ending : std::uint8_t { complete, asleep, changed };
+    enum class ending : std::uint8_t { complete, asleep, changed, endless, stopped };
 
     [[nodiscard]] exploration result() {
         found_.findings_ = std::move(faults_.all());
@@ -106,6 +108,7 @@ class explorer {
     void explore_all() {
         std::uint64_t asked = 0, expected_to_ask = 0;  // in this tree, and in those that were abandoned
         for (found_.complete_ = false; !found_.complete_;) {
+            const std::size_t known_path = tree_.path_length();
             const ending end = run_one(
                 [this](std::uint64_t settled) { return tree_.choose(possible_, settled, world_.posts()); }, true);
             if (end == ending::changed || tree_.depth() < tree_.path_length()) {
@@ -113,11 +116,17 @@ class explorer {
                 is_world_usable_ = world_.release();
                 return;
             }
+            if (end == ending::stopped) return leave(known_path);
+            if (end == ending::endless) {  // what follows from it would be endless too
+                judge(end);
+                is_world_usable_ = world_.release();
+                return;
+            }
             const auto leftovers = find_leftovers();
             const std::size_t known_cancels = asked_.of_cancels.size();
             const bool must_restart = has_learned();
             asked |= world_.asked().of_messages;
-            if (end == ending::complete) judge();
+            judge(end);
             std::uint64_t any_order = asked_.of_all;
             if (end == ending::asleep) any_order |= ranks_that_have_not_returned();  // they might have asked later
             if (!released() || !repeats()) return;
@@ -166,7 +175,7 @@ class explorer {
                 return chosen.choose(possible_, [this](const explored_step& each) { return is_unseen(each); });
             },
             false);
-        if (end == ending::complete) judge();
+        judge(end);
         difference_.clear();
         world_.sends = sending::held;
         return released();
@@ -248,7 +257,7 @@ class explorer {
     [[nodiscard]] bool repeat_fault(const std::string& schedule) {
         const std::size_t known = faults_.all().size() + faults_.left_out();
         const std::string token = schedule.substr(schedule.find_last_of(":/") + 1);
-        if (run_forced(std::string_view(token)) == ending::complete) judge();
+        judge(run_forced(std::string_view(token)));
         if (!difference_.empty())
             add(verdict::different_values, std::exchange(difference_, {}),
                 first_and(explored_token::shortened(token_)));
@@ -274,7 +283,9 @@ class explorer {
         if (noted) tree_.begin();  // a repetition must not lose the races of the latest execution
         values_.begin();
         world_.begin();
-        for (;;) {
+        for (std::uint64_t steps = 0;; ++steps, ++steps_) {
+            if (steps == options_.steps || world_.has_endless_calls()) return ending::endless;
+            if (noted && must_stop(steps)) return ending::stopped;
             const std::uint64_t settled = world_.find_steps(possible_);
             if (possible_.empty()) return ending_of_all();
             const int unseen = noted ? find_unseen() : -1, choice = unseen >= 0 ? unseen : choose(settled);
@@ -289,6 +300,19 @@ class explorer {
                 tree_.note_unseen(step, world_.posted_in(step));
             if (world_.take(step, is_seen) && noted) tree_.note_question(step.rank);
         }
+    }
+    /// Whether a limit is reached within an execution. This is checked now and then.
+    [[nodiscard]] bool must_stop(std::uint64_t steps) {
+        constexpr std::uint64_t interval = 1000;
+        if (steps == 0 || steps % interval != 0) return false;
+        found_.seconds_ = seconds();
+        return !wants_more();
+    }
+    /// Leaves an execution unfinished: another exploration may begin it anew.
+    void leave(std::size_t known_path) {
+        tree_.shorten(known_path);
+        if (has_first_) found_.frontier_ = frontier();
+        is_world_usable_ = world_.release();
     }
     /// How an execution has ended in which nothing can happen any more.
     [[nodiscard]] ending ending_of_all() const noexcept {
@@ -402,7 +426,13 @@ class explorer {
         return std::ranges::find(faults_.all(), verdict::not_deterministic, &finding::what) == faults_.all().end();
     }
 
-    void judge() {
+    void judge(ending how) {
+        if (how == ending::complete) judge_complete();
+        if (how == ending::endless)
+            add(verdict::no_progress,
+                text({"an execution goes on after ", options_.steps, " steps (explore_options::steps)"}));
+    }
+    void judge_complete() {
         if (!std::exchange(has_first_, true)) {
             first_token_ = token_;
             first_posts_ = world_.posts();
@@ -487,27 +517,40 @@ class explorer {
         }
         add(what, all);
     }
-    /// Shortens the schedule of a fault, as far as a limited number of attempts allow: choices are replaced by the
-    /// first ones, from the last one back. Then records what happens.
+    /// Leaves out the end of a long schedule, whose length is then one of a few.
+    template <class Shows>
+    static void cut(std::vector<int>& choices, Shows shows) {
+        const std::vector<int> all = choices;
+        for (std::size_t length = 0; all.size() > max_attempts && length < all.size(); length = 2 * length + 1) {
+            choices.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(length));
+            if (shows()) return;
+        }
+        choices = all;
+    }
+    /// Replaces choices by the first ones, from the last one back.
+    template <class Shows>
+    static void simplify(std::vector<int>& choices, Shows shows) {
+        for (std::size_t i = choices.size(); i-- > 0;) {
+            if (choices[i] == 0) continue;
+            const int before = std::exchange(choices[i], 0);
+            if (!shows()) choices[i] = before;
+        }
+    }
+    /// Shortens the schedule of a fault, as far as a limited number of attempts allow. Then records what happens.
     void minimise(finding& one) {
         if (one.what == verdict::not_deterministic) return;
         const std::size_t begin = one.schedule.find_last_of(":/") + 1;
         const std::string head = one.schedule.substr(0, begin);
         std::string best = one.schedule.substr(begin);
-        std::vector<int> choices = explored_token::choices(best);
         const std::string mark = explored_token::begin_of(best);
-        int attempts = 0;
-        for (std::size_t i = choices.size(); is_world_usable_ && i-- > 0 && attempts < max_attempts;) {
-            if (choices[i] == 0) continue;
-            ++attempts;
-            const int before = std::exchange(choices[i], 0);
-            std::string shorter = mark;
-            for (const int each : choices) explored_token::add(shorter, each);
-            if (shows(one, shorter, nullptr))
-                best = explored_token::shortened(shorter);
-            else
-                choices[i] = before;
-        }
+        std::vector<int> choices = explored_token::choices(best);
+        auto still_shows = [&, left = max_attempts, last_step = steps_ + max_steps]() mutable {
+            return is_world_usable_ && left-- > 0 && steps_ < last_step &&
+                   shows(one, explored_token::of(mark, choices), nullptr);
+        };
+        cut(choices, std::ref(still_shows));
+        simplify(choices, std::ref(still_shows));
+        best = explored_token::shortened(explored_token::of(mark, choices));
         one.schedule = head + best;
         std::vector<happening> history;
         if (is_world_usable_ && shows(one, best, &history))
@@ -519,6 +562,13 @@ class explorer {
                    one.schedule};
         if (is_world_usable_ && one.what == verdict::different_values)
             one.text += text_of_divergence(history_of_run(head.substr(head.find(':') + 1)), one.history, world_.size());
+    }
+    void finish_history(ending end) {
+        constexpr std::size_t enough = 200;
+        std::vector<happening>& all = *world_.history;
+        if (end == ending::endless && all.size() > enough) all.erase(all.begin() + enough, all.end());
+        for (int r = 0; r < world_.size(); ++r) world_.note_end(r, text_of_end(world_, r));
+        world_.history = nullptr;
     }
     [[nodiscard]] std::vector<happening> history_of_run(std::string_view token) {
         std::vector<happening> history;
@@ -533,13 +583,12 @@ class explorer {
         found_faults others = std::exchange(faults_, found_faults(any_number));
         world_.history = history;
         difference_.clear();
-        if (run_forced(std::string_view(token)) == ending::complete) judge();
+        const ending end = run_forced(std::string_view(token));
+        judge(end);
         const bool is_same = one.text == difference_ || std::ranges::any_of(faults_.all(), [&](const finding& each) {
                                  return each.what == one.what && each.text == one.text;
                              });
-        if (history != nullptr)
-            for (int r = 0; r < world_.size(); ++r) world_.note_end(r, text_of_end(world_, r));
-        world_.history = nullptr;
+        if (history != nullptr) finish_history(end);
         difference_.clear();
         is_world_usable_ = world_.release();
         faults_ = std::move(others);
@@ -553,7 +602,8 @@ class explorer {
     static constexpr const char* depends_on_more =
         "the program depends on something other than messages (time, random numbers, addresses, state kept from one "
         "execution to the next)";
-    static constexpr int max_attempts = 100;  // to shorten a schedule
+    static constexpr int max_attempts = 100;               // to shorten a schedule
+    static constexpr std::uint64_t max_steps = 1'000'000;  // of all of them
     static constexpr std::size_t any_number = ~std::size_t{0};
 
     [[nodiscard]] std::vector<std::string_view> parts_of(std::string_view schedule) const {
@@ -575,7 +625,7 @@ class explorer {
     found_faults faults_;
     std::vector<explored_step> possible_;
     std::string token_, first_token_, difference_;
-    std::uint64_t first_posts_ = 0;
+    std::uint64_t first_posts_ = 0, steps_ = 0;  // of all executions
     clock::time_point began_ = clock::now();
     bool has_first_ = false, has_repeated_ = false, asks_of_sends_ = false;
     explored_world::asking_ranks asked_;  // in any execution so far

@@ -97,6 +97,8 @@ class search_tree {
 
     /// Starts over.
     void forget() { path_.clear(); }
+    /// Forgets the end of the path to the current execution.
+    void shorten(std::size_t length) { path_.erase(path_.begin() + static_cast<std::ptrdiff_t>(length), path_.end()); }
     /// An execution begins.
     void begin() {
         events_.clear();
