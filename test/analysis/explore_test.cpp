@@ -336,6 +336,25 @@ TEST_CASE("ranks that disagree about a collective, or its order, are named") {
                 verdict::disagreement, {"names root "});
 }
 
+TEST_CASE("ranks that disagree are named even if none of them receives anything") {
+    check_fault(2,
+                [](auto& comm) {
+                    int x = 1;
+                    allfold::broadcast(here(comm), x, allfold::root{comm.rank()});
+                },
+                verdict::disagreement,
+                {"rank 0 names root 0, but rank 1 names root 1\n    rank 0: broadcast (its 1st call, explore_test.cpp:",
+                 "\n    rank 1: broadcast (its 1st call, explore_test.cpp:"});
+    check_fault(3,
+                [](auto& comm) {  // rank 2 waits for others than those who disagree
+                    int x = 1;
+                    if (comm.rank() == 0) allfold::broadcast(comm, x, allfold::root{0});
+                    if (comm.rank() == 1) allfold::broadcast(comm, x, allfold::root{1});
+                    if (comm.rank() == 2) allfold::receive(comm, x, allfold::from{0});
+                },
+                verdict::disagreement, {"rank 0 names root 0, but rank 1 names root 1"});
+}
+
 TEST_CASE("an exception that leaves a rank is reported with that rank, in any order") {
     check_fault(3,
                 [](explored_communicator& comm) {

@@ -12,6 +12,7 @@
 #include "allfold/analysis/detail/explored_world.hpp"
 #include "allfold/analysis/detail/search_tree.hpp"
 #include "allfold/analysis/exploration.hpp"
+#include "allfold/engine/mismatch.hpp"
 #include "allfold/error.hpp"
 #include "allfold/message/detail/message_head.hpp"
 #include "allfold/message/detail/post_office.hpp"
@@ -96,6 +97,27 @@ namespace allfold::detail {
     return text({"a message of ", first.bytes, first.bytes == 1 ? " byte from rank " : " bytes from rank ", from.from,
                  " to rank ", to, " is never received"}) +
            text_of_call(world, from.from, world.find_call(from.from, from.group, from.on));
+}
+
+/// The first call of two ranks on one communicator that differs, as they have announced it; empty if there is none.
+[[nodiscard]] inline std::string text_of_disagreement(explored_world& world, int rank, int peer) {
+    const auto& calls = world.of(rank).calls;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+        if (calls[i].lanes == 0) continue;
+        const auto* const mine = world.find_opened(calls[i].group, rank, calls[i].first);
+        const auto* const theirs = world.find_opened(calls[i].group, peer, calls[i].first);
+        if (mine == nullptr || theirs == nullptr || mine->hash == theirs->hash) continue;
+        return difference_text(mine->what, theirs->what, rank, peer) + text({"\n    rank ", rank}) +
+               text_of_call(world, rank, i + 1) + text({"\n    rank ", peer}) +
+               text_of_call(world, peer, world.find_call(peer, calls[i].group, calls[i].first));
+    }
+    return {};
+}
+[[nodiscard]] inline std::string text_of_disagreement(explored_world& world) {
+    for (int rank = 0; rank < world.size(); ++rank)
+        for (int peer = rank + 1; peer < world.size(); ++peer)
+            if (std::string words = text_of_disagreement(world, rank, peer); !words.empty()) return words;
+    return {};
 }
 
 /// Where two executions diverge: the first step of a rank that differs, after all that it has done alike in both.

@@ -447,9 +447,9 @@ class explorer {
             const verdict what = tests       ? verdict::no_progress
                                  : holds_all ? verdict::deadlock
                                              : verdict::deadlock_unless_held;
-            return add(what, text({tests ? "ranks test or wait, and nothing more arrives"
-                                         : "all ranks wait, and nothing is in flight",
-                                   text_of_ranks(world_)}));
+            return add_or_disagreement(what, text({tests ? "ranks test or wait, and nothing more arrives"
+                                                         : "all ranks wait, and nothing is in flight",
+                                                   text_of_ranks(world_)}));
         }
         add_kept();
         if (!world_.has_passed_deadline()) add_lost();
@@ -471,7 +471,12 @@ class explorer {
         std::ranges::sort(lost);
         std::string all;
         for (const std::string& each : lost) all += (all.empty() ? "" : "\n    ") + each;
-        if (!all.empty()) add(verdict::never_received, all);
+        if (!all.empty()) add_or_disagreement(verdict::never_received, all);
+    }
+    /// Ranks that wait for nothing do not see that they disagree.
+    void add_or_disagreement(verdict what, const std::string& words) {
+        const std::string disagreement = text_of_disagreement(world_);
+        disagreement.empty() ? add(what, words) : add(verdict::disagreement, disagreement);
     }
     void add_kept() {
         std::string all;
