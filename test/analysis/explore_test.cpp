@@ -232,9 +232,11 @@ TEST_CASE("who tests in vain while nothing else can happen goes on, each of seve
     };
     allfold::explore_options every;
     every.reduced = false;
-    std::size_t findings[] = {explore(2, program).findings().size(), explore(2, program, every).findings().size()};
-    CHECK(findings[0] == findings[1]);
-    CHECK(findings[0] > 2);
+    const auto reduced = explore(2, program), all = explore(2, program, every);
+    INFO(explain(reduced) << explain(all));
+    REQUIRE((reduced.findings().size() == 2 && all.findings().size() == 2));
+    for (const std::size_t i : {0U, 1U}) CHECK(reduced.findings()[i].alike == all.findings()[i].alike);
+    CHECK(reduced.findings()[1].alike == 2);
 }
 
 TEST_CASE("what the reduction leaves out has the outcome of what it explores") {
@@ -428,6 +430,38 @@ TEST_CASE("a result that depends on the order of arrival is shown beside the fir
     check_fault(3, [](explored_communicator& comm) { return take_all(comm); }, verdict::different_values,
                 {"rank 0 returns {2, 1}, but {1, 2} in the first execution\n    both executions agree up to this call "
                  "of rank 0: collective (its 1st call)"});
+}
+
+TEST_CASE("faults that differ only in numbers of calls, or in values, are one, and the shortest is first") {
+    const auto program = [](explored_communicator& comm) {
+        int x = 0, ahead = 0;
+        for (int i = 0; comm.rank() != 0 && i < 4; ++i) allfold::send(comm, comm.rank(), allfold::to{0});
+        for (int i = 0; comm.rank() == 0 && i < 8; ++i) {
+            allfold::receive(comm, x, allfold::from{allfold::any});
+            ahead += x == 2 ? 1 : 0;
+            if (ahead == 3 && i < 5) throw std::runtime_error("rank 2 is ahead");
+        }
+    };
+    const auto found = explore(3, program);
+    INFO(explain(found));
+    REQUIRE(found.findings().size() == 1);
+    CHECK((found.first().schedule == "3:111" && found.first().alike == 3 && found.left_out() == 0));
+    CHECK(found.first().text.find("its 3rd call") != std::string::npos);
+    const auto late_or_early = [](explored_communicator& comm) {
+        const vector order = take_all(comm);
+        if (comm.rank() == 0 && order[0] == 1 && order[1] == 3) throw std::runtime_error("late");
+        if (comm.rank() == 0 && order[0] == 3) throw std::runtime_error("early");
+    };
+    allfold::explore_options one;
+    one.findings = 1;
+    const auto both = explore(4, late_or_early), shorter = explore(4, late_or_early, one);
+    CHECK((both.findings().size() == 2 && shorter.left_out() == 1));
+    for (const auto* each : {&both, &shorter}) CHECK(each->first().text.find("rank 0: early") != std::string::npos);
+    const auto orders = explore(5, take_all);
+    INFO(explain(orders));
+    REQUIRE(orders.findings().size() == 1);
+    CHECK((orders.first().alike == 23 && orders.left_out() == 0));
+    CHECK(explain(orders).find("the shortest of 23 that differ only in") != std::string::npos);
 }
 
 TEST_CASE("a program that depends on something else is reported as not deterministic") {

@@ -64,9 +64,9 @@ class explorer {
             faults_.leave_out(verdict::deadlock_unless_held);
         found_.seconds_ = seconds();
         if (is_world_usable_ && has_first_ && !has_repeated_) static_cast<void>(repeats_first());
-        if (is_world_usable_) std::ranges::for_each(faults_.all(), [this](finding& each) { minimise(each); });
+        if (is_world_usable_) std::ranges::for_each(faults_.all(), [this](fault& each) { minimise(each); });
         if (!is_deterministic()) found_.frontier_.clear();
-        if (!found_.frontier_.empty()) found_.frontier_ += text_of_faults();
+        if (!found_.frontier_.empty()) add_faults_to_frontier();
         return result();
     }
 
@@ -83,9 +83,9 @@ class explorer {
             ++found_.executions_;
             finish_history(end);
             if (!difference_.empty())
-                add(verdict::different_values, difference_ + text_of_divergence(before, history, world_.size()),
-                    std::string(schedule.substr(schedule.find(':') + 1)));
-            for (finding& one : faults_.all())
+                add_difference(difference_, std::string(schedule.substr(schedule.find(':') + 1)),
+                               text_of_divergence(before, history, world_.size()));
+            for (fault& one : faults_.all())
                 if (one.history.empty()) one.history = history;
             if (!released()) break;
         }
@@ -99,7 +99,10 @@ class explorer {
     enum class ending : std::uint8_t { complete, asleep, changed, endless, stopped };
 
     [[nodiscard]] exploration result() {
-        found_.findings_ = std::move(faults_.all());
+        faults_.sort();
+        found_.findings_.assign(faults_.all().begin(), faults_.all().end());
+        for (std::size_t i = 0; i < found_.findings_.size(); ++i)
+            found_.findings_[i].alike = faults_.all()[i].seen.count();
         found_.left_out_ = faults_.left_out();
         return std::move(found_);
     }
@@ -194,17 +197,15 @@ class explorer {
         tree_.write(out);
         return out.str();
     }
+    void add_faults_to_frontier() {
+        std::ostringstream out;
+        faults_.write(out);
+        found_.frontier_ += out.str();
+    }
     /// The options that say which executions there are.
     [[nodiscard]] std::string text_of_options() const {
         return text({options_.reduced, ",", options_.every_order, ",", static_cast<int>(options_.sends), ",",
                      static_cast<int>(options_.deadlines), ",", options_.tests, ",", options_.most_tests});
-    }
-    /// The last part of a frontier: the schedules of what was found.
-    [[nodiscard]] std::string text_of_faults() const {
-        std::ostringstream out;
-        out << has_lost_or_deadlock() << ' ' << faults_.left_out() << ' ' << faults_.all().size() << '\n';
-        for (const finding& each : faults_.all()) out << each.schedule << '\n';
-        return out.str();
     }
     /// Resumes from a frontier: repeats the first execution, for its values, and those with a fault. False if the world
     /// cannot be used again.
@@ -217,7 +218,7 @@ class explorer {
             asked_.of_messages >> asked_.of_ends >> asked_.of_all >> asked_.has_ready_sends >> begin >> first_token_ >>
             first_posts_;
         tree_.read(in);
-        const std::vector<std::string> faults = read_faults(in);
+        const std::vector<found_faults::record> faults = faults_.read(in);
         if (!in || mark != frontier_mark || ranks != world_.size() || sends < 0 || sends > 2)
             throw error(errc::bad_argument,
                         text({"explore: this is not the frontier of an exploration of ", world_.size(), " ranks"}));
@@ -230,22 +231,12 @@ class explorer {
         first_token_.erase(0, 1);
         has_first_ = true;
         if (!repeat_first()) return false;
-        for (const std::string& each : faults)
+        for (const found_faults::record& each : faults)
             if (!repeat_fault(each)) return false;
         asks_of_sends_ = asks_of_sends;
         world_.sends = static_cast<sending>(sends);
         apply_asked();
         return true;
-    }
-    [[nodiscard]] std::vector<std::string> read_faults(std::istream& in) {
-        bool has_lost_or_deadlock = false;
-        std::size_t left_out = 0, count = 0;
-        in >> has_lost_or_deadlock >> left_out >> count;
-        if (has_lost_or_deadlock) faults_.add_lost_or_deadlock();
-        faults_.add_left_out(left_out);
-        std::vector<std::string> all;
-        while (in && all.size() < count) in >> all.emplace_back();
-        return all;
     }
     [[nodiscard]] bool repeat_first() {
         const bool is_alike = run_first_again();
@@ -254,15 +245,12 @@ class explorer {
         if (!is_alike) throw other_program();
         return true;
     }
-    [[nodiscard]] bool repeat_fault(const std::string& schedule) {
-        const std::size_t known = faults_.all().size() + faults_.left_out();
-        const std::string token = schedule.substr(schedule.find_last_of(":/") + 1);
-        judge(run_forced(std::string_view(token)));
+    [[nodiscard]] bool repeat_fault(const found_faults::record& before) {
+        judge(run_forced(std::string_view(before.schedule).substr(before.schedule.find_last_of(":/") + 1)));
         if (!difference_.empty())
-            add(verdict::different_values, std::exchange(difference_, {}),
-                first_and(explored_token::shortened(token_)));
+            add_difference(std::exchange(difference_, {}), first_and(explored_token::shortened(token_)));
         if (!released()) return false;
-        if (faults_.all().size() + faults_.left_out() == known) throw other_program();
+        if (!faults_.merge(before)) throw other_program();
         return true;
     }
     [[nodiscard]] static error other_program() {
@@ -400,7 +388,7 @@ class explorer {
         if (difference_.empty()) return true;
         const std::string what = std::exchange(difference_, {}), token = explored_token::shortened(token_);
         if (!std::exchange(has_repeated_, true) && !repeats_first()) return false;
-        add(verdict::different_values, what, first_and(token));
+        add_difference(what, first_and(token));
         return true;
     }
     /// Whether the first execution is the same when it is repeated, and the world can be used again.
@@ -430,7 +418,8 @@ class explorer {
         if (how == ending::complete) judge_complete();
         if (how == ending::endless)
             add(verdict::no_progress,
-                text({"an execution goes on after ", options_.steps, " steps (explore_options::steps)"}));
+                text({"an execution goes on after ", options_.steps, " steps (explore_options::steps)"}),
+                text_of_ranks(world_));
     }
     void judge_complete() {
         if (!std::exchange(has_first_, true)) {
@@ -542,7 +531,7 @@ class explorer {
         }
     }
     /// Shortens the schedule of a fault, as far as a limited number of attempts allow. Then records what happens.
-    void minimise(finding& one) {
+    void minimise(fault& one) {
         if (one.what == verdict::not_deterministic) return;
         const std::size_t begin = one.schedule.find_last_of(":/") + 1;
         const std::string head = one.schedule.substr(0, begin);
@@ -561,12 +550,14 @@ class explorer {
         if (is_world_usable_ && shows(one, best, &history))
             one.history = std::move(history);
         else if (is_world_usable_)
-            one = {verdict::not_deterministic,
-                   text({"what was found once is not found when its schedule is repeated: ", depends_on_more,
-                         "\n    found once: ", name_of(one.what), ": ", one.text}),
-                   one.schedule};
+            note_not_repeated(one);
         if (is_world_usable_ && one.what == verdict::different_values)
             one.text += text_of_divergence(history_of_run(head.substr(head.find(':') + 1)), one.history, world_.size());
+    }
+    static void note_not_repeated(finding& one) {
+        one.text = text({"what was found once is not found when its schedule is repeated: ", depends_on_more,
+                         "\n    found once: ", name_of(one.what), ": ", one.text});
+        one.what = verdict::not_deterministic;
     }
     void finish_history(ending end) {
         constexpr std::size_t enough = 200;
@@ -583,25 +574,30 @@ class explorer {
         is_world_usable_ = world_.release();
         return history;
     }
-    /// Whether this execution has the same fault.
-    [[nodiscard]] bool shows(const finding& one, const std::string& token, std::vector<happening>* history) {
+    /// Whether this execution has the same fault, whose text is then that of this execution.
+    [[nodiscard]] bool shows(fault& one, const std::string& token, std::vector<happening>* history) {
         found_faults others = std::exchange(faults_, found_faults(any_number));
         world_.history = history;
         difference_.clear();
         const ending end = run_forced(std::string_view(token));
         judge(end);
-        const bool is_same = one.text == difference_ || std::ranges::any_of(faults_.all(), [&](const finding& each) {
-                                 return each.what == one.what && each.text == one.text;
-                             });
+        if (!difference_.empty()) add_difference(std::exchange(difference_, {}), first_and(token));
         if (history != nullptr) finish_history(end);
-        difference_.clear();
         is_world_usable_ = world_.release();
-        faults_ = std::move(others);
-        return is_same;
+        const std::vector<fault> shown = std::exchange(faults_, std::move(others)).all();
+        const auto same = std::ranges::find_if(
+            shown, [&](const fault& each) { return each.what == one.what && each.key == one.key; });
+        if (same != shown.end()) one.text = same->text;
+        return same != shown.end();
     }
-    void add(verdict what, const std::string& words) { add(what, words, explored_token::shortened(token_)); }
-    void add(verdict what, const std::string& words, const std::string& token) {
-        faults_.add({what, words, text({world_.size(), ":", token})});
+    void add(verdict what, const std::string& words, const std::string& more = {}) {
+        faults_.add(what, words, more, schedule_of(explored_token::shortened(token_)));
+    }
+    void add_difference(const std::string& words, const std::string& tokens, const std::string& more = {}) {
+        faults_.add(verdict::different_values, words, more, schedule_of(tokens));
+    }
+    [[nodiscard]] std::string schedule_of(const std::string& tokens) const {
+        return text({world_.size(), ":", tokens});
     }
     static constexpr const char* frontier_mark = "allfold-frontier-4";
     static constexpr const char* depends_on_more =
