@@ -264,6 +264,36 @@ TEST_CASE("a send that waits in vain is told once where its message is never rec
                Catch::Matchers::ContainsSubstring("never received: send to rank 0 (its 1st call, explore_test.cpp:"));
 }
 
+TEST_CASE("a deadlock names the messages that the ranks which wait have not received") {
+    const exploration tags = explore(2, [](explored_communicator& comm) {
+        int x = 0;
+        if (comm.rank() == 0) allfold::send(comm, x, to{1}, tag{3});
+        if (comm.rank() == 1) allfold::receive(comm, x, from{0}, tag{4});
+    });
+    INFO(explain(tags));
+    REQUIRE((tags.findings().size() == 1 && tags.first().what == verdict::deadlock));
+    CHECK_THAT(tags.first().text,
+               Catch::Matchers::EndsWith("\n    a message of 4 bytes with tag 3 from rank 0 to rank 1 "
+                                         "is never received: send to rank 1, tag 3 (its 1st call)"));
+    const exploration teams = explore(2, [](explored_communicator& comm) {
+        int x = 0;
+        auto team = allfold::subset(comm, {0, 1});
+        if (comm.rank() == 0) allfold::send(*team, x, to{1});
+        if (comm.rank() == 1) allfold::receive(comm, x, from{0});
+    });
+    INFO(explain(teams));
+    REQUIRE((teams.findings().size() == 1 && teams.first().what == verdict::deadlock));
+    CHECK_THAT(teams.first().text, Catch::Matchers::ContainsSubstring("from rank 0 to rank 1 is never received"));
+    const exploration head_to_head = explore(2, [](explored_communicator& comm) {
+        int x = 0;
+        allfold::send(comm, x, to{1 - comm.rank()}, allfold::mode::synchronous);
+        allfold::receive(comm, x, from{1 - comm.rank()});
+    });
+    INFO(explain(head_to_head));
+    REQUIRE((head_to_head.findings().size() == 1 && head_to_head.first().what == verdict::deadlock));
+    CHECK(head_to_head.first().text.find("never received") == std::string::npos);  // each rank waits in that send
+}
+
 TEST_CASE("a message that has come, and is never received, is found too, and so is each of several") {
     const exploration found = explore(2, [](explored_communicator& comm) {
         double x = 0;

@@ -91,6 +91,17 @@ namespace allfold::detail {
     const auto what = head_of(message).what;
     return what != message_head::kind::eager && what != message_head::kind::request;
 }
+/// Whether the rank that has sent this message waits in that same call.
+[[nodiscard]] inline bool is_of_waiting_send(explored_world& world, int from, std::uint64_t group,
+                                             const message_head& head) {
+    const auto& sender = world.of(from);
+    return sender.at == explored_world::place::waits && sender.where.call != 0 &&
+           sender.where.call == world.find_send(from, group, head.number);
+}
+[[nodiscard]] inline bool is_of_waiting_send(explored_world& world, const explored_channel& from,
+                                             const explored_message& message) {
+    return from.on == envelopes_lane && is_of_waiting_send(world, from.from, from.group, head_of(message));
+}
 [[nodiscard]] inline std::string text_of_leftover(explored_world& world, int to, const explored_channel& from,
                                                   const explored_message& first) {
     if (from.on == envelopes_lane) return text_of_lost(world, from.group, head_of(first), from.from, to);

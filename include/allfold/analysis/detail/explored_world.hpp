@@ -57,6 +57,8 @@ class explored_endpoint {
   public:
     /// Its rank has returned, and nothing may use the world through it any more.
     virtual void cut() noexcept = 0;
+    /// Notes the messages that have arrived, but that the program has not received.
+    virtual void note_unreceived() = 0;
     [[nodiscard]] virtual int size() const noexcept = 0;
     [[nodiscard]] virtual std::size_t in_flight() const noexcept = 0;
     bool is_cut = false;
@@ -441,6 +443,11 @@ class explored_world final : public order_observer {
         self.endpoints.push_back(&endpoint);
     }
     void erase_endpoint(int rank, explored_endpoint& endpoint) noexcept { std::erase(of(rank).endpoints, &endpoint); }
+    /// The execution has ended: notes what ranks that have not returned have not received.
+    void note_unreceived() {
+        for (const rank_state& each : ranks_)
+            for (explored_endpoint* endpoint : each.endpoints) endpoint->note_unreceived();
+    }
     /// The running rank has returned: cuts off the communicators that it keeps.
     void detach_endpoints(int rank) {
         rank_state& self = of(rank);

@@ -436,9 +436,9 @@ class explorer {
             const verdict what = tests       ? verdict::no_progress
                                  : holds_all ? verdict::deadlock
                                              : verdict::deadlock_unless_held;
-            return add_or_disagreement(what, text({tests ? "ranks test or wait, and nothing more arrives"
-                                                         : "all ranks wait, and nothing is in flight",
-                                                   text_of_ranks(world_)}));
+            const char* const words =
+                tests ? "ranks test or wait, and nothing more arrives" : "all ranks wait, and nothing is in flight";
+            return add_or_disagreement(what, words + text_of_ranks(world_), text_of_lost_to_waiting());
         }
         add_kept();
         if (!world_.has_passed_deadline()) add_lost();
@@ -449,23 +449,36 @@ class explorer {
         return !options_.reduced || world_.is_timed() || (world_.open_sends() & asked_.of_ends) != 0;
     }
     void add_lost() {
+        const std::string all = text_of_all_lost([](int) { return true; });
+        if (!all.empty()) add_or_disagreement(verdict::never_received, all);
+    }
+    /// The messages to some ranks, those for which `counts(rank)`, that are never received.
+    template <class Counts>
+    [[nodiscard]] std::string text_of_all_lost(Counts counts) {
         std::vector<std::string> lost;  // sorted: the order of their posts makes no difference
         world_.mail().for_each_leftover(true, [&](int to, const auto& from, const explored_message& first) {
-            if (!is_an_answer(from, first)) lost.push_back(text_of_leftover(world_, to, from, first));
+            if (counts(to) && !is_an_answer(from, first) && !is_of_waiting_send(world_, from, first))
+                lost.push_back(text_of_leftover(world_, to, from, first));
         });
         for (int r = 0; r < world_.size(); ++r) {
             const auto& held = world_.of(r).unreceived;
-            lost.insert(lost.end(), held.begin(), held.end());
+            if (counts(r)) lost.insert(lost.end(), held.begin(), held.end());
         }
         std::ranges::sort(lost);
         std::string all;
         for (const std::string& each : lost) all += (all.empty() ? "" : "\n    ") + each;
-        if (!all.empty()) add_or_disagreement(verdict::never_received, all);
+        return all;
+    }
+    /// What ranks that wait for something else have not received, such as a message with another tag.
+    [[nodiscard]] std::string text_of_lost_to_waiting() {
+        world_.note_unreceived();
+        const std::string all = text_of_all_lost([this](int rank) { return world_.of(rank).at != place::returned; });
+        return all.empty() ? all : "\n    " + all;
     }
     /// Ranks that wait for nothing do not see that they disagree.
-    void add_or_disagreement(verdict what, const std::string& words) {
+    void add_or_disagreement(verdict what, const std::string& words, const std::string& more = {}) {
         const std::string disagreement = text_of_disagreement(world_);
-        disagreement.empty() ? add(what, words) : add(verdict::disagreement, disagreement);
+        disagreement.empty() ? add(what, words, more) : add(verdict::disagreement, disagreement);
     }
     void add_kept() {
         std::string all;
