@@ -28,6 +28,7 @@
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/analysis/explored_communicator.hpp"
 #include "allfold/analysis/here.hpp"
+#include "allfold/analysis/without_fault.hpp"
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/barrier.hpp"
 #include "allfold/collective/broadcast.hpp"
@@ -594,8 +595,19 @@ TEST_CASE("an exploration ends at its limits, and a schedule that is none is ref
     CHECK(explore(6, program, few).executions() == 3);
     CHECK_THROWS_AS(explore(0, program), allfold::error);
     CHECK_THROWS_AS(explore(65, program), allfold::error);
-    for (const char* schedule : {"", "2:0", "3:?", "3:(", "3:(5"})
+    for (const char* schedule :
+         {"", "2:0", "3:?", "3:(", "3:(5", "3:()", "3:(5)", "3:C0.0.", "3:C1.2.C0.1.", "3:C3.1."})
         CHECK_THROWS_AS(replay(3, program, schedule), allfold::error);
+    allfold::explore_options none_kept;
+    none_kept.findings = 0;
+    const auto deadlock = explore(
+        2,
+        [](auto& comm) {
+            if (comm.rank() == 0) allfold::barrier(comm);
+        },
+        none_kept);
+    CHECK((!deadlock.ok() && deadlock.findings().empty() && deadlock.left_out() == 1));
+    CHECK_FALSE(allfold::without_fault().match(deadlock));
     CHECK(replay(3, program, "3:99").first().what == verdict::not_deterministic);
     CHECK_THROWS_AS(some.first(), allfold::error);
 }
@@ -722,7 +734,7 @@ TEST_CASE("a rank that waits for something outside ends the process, which says 
     INFO(said);
     CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT));
     CHECK_THAT(said, Catch::Matchers::ContainsSubstring("rank 1 has not come back for 0.1 s") &&
-                         Catch::Matchers::ContainsSubstring("Its latest call: barrier (its 1st call)"));
+                         Catch::Matchers::ContainsSubstring("Its latest call: barrier (its 1st call). Schedule: 2:0"));
 }
 #endif
 

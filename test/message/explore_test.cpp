@@ -264,6 +264,16 @@ TEST_CASE("a send that waits in vain is told once where its message is never rec
                Catch::Matchers::ContainsSubstring("never received: send to rank 0 (its 1st call, explore_test.cpp:"));
 }
 
+TEST_CASE("one element is not called elements") {
+    const exploration found = explore(2, [](explored_communicator& comm) {
+        std::vector<int> three(3);
+        int x = 0;
+        if (comm.rank() == 0) allfold::send(comm, three, to{1});
+        if (comm.rank() == 1) allfold::receive(comm, x, from{0});
+    });
+    CHECK_THAT(found.first().text, Catch::Matchers::ContainsSubstring("has room for 1 element, but rank 0 sent 3"));
+}
+
 TEST_CASE("a deadlock names the messages that the ranks which wait have not received") {
     const exploration tags = explore(2, [](explored_communicator& comm) {
         int x = 0;

@@ -26,7 +26,7 @@ class without_fault {
   public:
     [[nodiscard]] bool match(const exploration& found) const {
         said_ = explain(found);
-        if (!found.ok()) said_ += history_of(found.first());
+        if (!found.findings().empty()) said_ += history_of(found.first());
         return found.ok() && found.complete();
     }
     /// The name is Catch2's.

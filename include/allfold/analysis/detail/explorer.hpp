@@ -46,7 +46,7 @@ class explorer {
     }
 
     [[nodiscard]] exploration explore() {
-        step_watch<explored_call> watch(options_.step_seconds);
+        step_watch<explored_call> watch(options_.step_seconds, world_.size());
         world_.watch = &watch;
         world_.schedule = &token_;
         const struct leave {
@@ -622,13 +622,19 @@ class explorer {
 
     [[nodiscard]] std::vector<std::string_view> parts_of(std::string_view schedule) const {
         const std::string begin = text({world_.size(), ":"});
-        if (!schedule.starts_with(begin))
+        const std::string_view tokens = schedule.substr(std::min(begin.size(), schedule.size()));
+        const std::size_t cut = tokens.find('/');
+        std::vector<std::string_view> all{tokens.substr(0, cut)};
+        if (cut != std::string_view::npos) all.push_back(tokens.substr(cut + 1));
+        if (!schedule.starts_with(begin) ||
+            !std::ranges::all_of(all, [this](std::string_view each) { return is_of_ranks(each); }))
             throw error(errc::bad_argument,
                         text({"replay: ", schedule, " is not a schedule of ", world_.size(), " ranks"}));
-        schedule.remove_prefix(begin.size());
-        const std::size_t cut = schedule.find('/');
-        if (cut == std::string_view::npos) return {schedule};
-        return {schedule.substr(0, cut), schedule.substr(cut + 1)};
+        return all;
+    }
+    [[nodiscard]] bool is_of_ranks(std::string_view token) const {
+        const std::vector<explored_send> cancelled = explored_token::cancelled(token);
+        return std::ranges::all_of(cancelled, [this](const auto& each) { return each.rank < world_.size(); });
     }
 
     explored_world& world_;
