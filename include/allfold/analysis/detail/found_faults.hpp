@@ -8,6 +8,7 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -84,7 +85,10 @@ class found_faults {
     }
     /// The shortest schedules first.
     void sort() {
-        std::ranges::stable_sort(all_, {}, [](const fault& each) { return length_of(each.schedule); });
+        std::ranges::sort(all_, {}, [](const fault& each) {  // (clang warns of stable_sort in libstdc++)
+            return std::tuple(length_of(each.schedule), std::string_view(each.schedule), each.what,
+                              std::string_view(each.key));
+        });
     }
     [[nodiscard]] std::vector<fault>& all() noexcept { return all_; }
     [[nodiscard]] const std::vector<fault>& all() const noexcept { return all_; }
