@@ -302,6 +302,11 @@ TEST_CASE("a deadlock names the messages that the ranks which wait have not rece
     INFO(explain(head_to_head));
     REQUIRE((head_to_head.findings().size() == 1 && head_to_head.first().what == verdict::deadlock));
     CHECK(head_to_head.first().text.find("never received") == std::string::npos);  // each rank waits in that send
+    const exploration skipped = explore(3, [](explored_communicator& comm) {
+        if (comm.rank() != 2) allfold::barrier(comm);
+    });
+    CHECK(skipped.first().what == verdict::deadlock);
+    CHECK(skipped.first().text.find("never received") == std::string::npos);  // it is part of the barrier
 }
 
 TEST_CASE("a message that has come, and is never received, is found too, and so is each of several") {

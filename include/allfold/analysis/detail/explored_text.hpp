@@ -91,16 +91,20 @@ namespace allfold::detail {
     const auto what = head_of(message).what;
     return what != message_head::kind::eager && what != message_head::kind::request;
 }
+[[nodiscard]] inline bool waits_in(explored_world& world, int rank, std::size_t call) {
+    return call != 0 && world.of(rank).at == explored_world::place::waits && world.of(rank).where.call == call;
+}
 /// Whether the rank that has sent this message waits in that same call.
 [[nodiscard]] inline bool is_of_waiting_send(explored_world& world, int from, std::uint64_t group,
                                              const message_head& head) {
-    const auto& sender = world.of(from);
-    return sender.at == explored_world::place::waits && sender.where.call != 0 &&
-           sender.where.call == world.find_send(from, group, head.number);
+    return waits_in(world, from, world.find_send(from, group, head.number));
 }
-[[nodiscard]] inline bool is_of_waiting_send(explored_world& world, const explored_channel& from,
+/// Whether a rank waits in the call that this message is part of.
+[[nodiscard]] inline bool is_of_waiting_call(explored_world& world, int to, const explored_channel& from,
                                              const explored_message& message) {
-    return from.on == envelopes_lane && is_of_waiting_send(world, from.from, from.group, head_of(message));
+    if (from.on == envelopes_lane) return is_of_waiting_send(world, from.from, from.group, head_of(message));
+    return waits_in(world, from.from, world.find_call(from.from, from.group, from.on)) ||
+           waits_in(world, to, world.find_call(to, from.group, from.on));
 }
 [[nodiscard]] inline std::string text_of_leftover(explored_world& world, int to, const explored_channel& from,
                                                   const explored_message& first) {

@@ -457,7 +457,7 @@ class explorer {
     [[nodiscard]] std::string text_of_all_lost(Counts counts) {
         std::vector<std::string> lost;  // sorted: the order of their posts makes no difference
         world_.mail().for_each_leftover(true, [&](int to, const auto& from, const explored_message& first) {
-            if (counts(to) && !is_an_answer(from, first) && !is_of_waiting_send(world_, from, first))
+            if (counts(to) && !is_an_answer(from, first) && !is_of_waiting_call(world_, to, from, first))
                 lost.push_back(text_of_leftover(world_, to, from, first));
         });
         for (int r = 0; r < world_.size(); ++r) {
