@@ -11,6 +11,7 @@
 #include <exception>
 #include <fstream>
 #include <initializer_list>
+#include <limits>
 #include <map>
 #include <optional>
 #include <random>
@@ -21,17 +22,20 @@
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/analysis/explored_communicator.hpp"
 #include "allfold/analysis/here.hpp"
+#include "allfold/analysis/without_fault.hpp"
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/barrier.hpp"
 #include "allfold/collective/broadcast.hpp"
 #include "allfold/collective/subset.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/error.hpp"
+#include "allfold/message.hpp"
 #include "test/analysis/each_execution.hpp"
 #include "test/support/catch.hpp"
 
@@ -229,9 +233,11 @@ TEST_CASE("who tests in vain while nothing else can happen goes on, each of seve
     };
     allfold::explore_options every;
     every.reduced = false;
-    std::size_t findings[] = {explore(2, program).findings().size(), explore(2, program, every).findings().size()};
-    CHECK(findings[0] == findings[1]);
-    CHECK(findings[0] > 2);
+    const auto reduced = explore(2, program), all = explore(2, program, every);
+    INFO(explain(reduced) << explain(all));
+    REQUIRE((reduced.findings().size() == 2 && all.findings().size() == 2));
+    for (const std::size_t i : {0U, 1U}) CHECK(reduced.findings()[i].alike == all.findings()[i].alike);
+    CHECK(reduced.findings()[1].alike == 2);
 }
 
 TEST_CASE("what the reduction leaves out has the outcome of what it explores") {
@@ -333,6 +339,25 @@ TEST_CASE("ranks that disagree about a collective, or its order, are named") {
                 verdict::disagreement, {"names root "});
 }
 
+TEST_CASE("ranks that disagree are named even if none of them receives anything") {
+    check_fault(2,
+                [](auto& comm) {
+                    int x = 1;
+                    allfold::broadcast(here(comm), x, allfold::root{comm.rank()});
+                },
+                verdict::disagreement,
+                {"rank 0 names root 0, but rank 1 names root 1\n    rank 0: broadcast (its 1st call, explore_test.cpp:",
+                 "\n    rank 1: broadcast (its 1st call, explore_test.cpp:"});
+    check_fault(3,
+                [](auto& comm) {  // rank 2 waits for others than those who disagree
+                    int x = 1;
+                    if (comm.rank() == 0) allfold::broadcast(comm, x, allfold::root{0});
+                    if (comm.rank() == 1) allfold::broadcast(comm, x, allfold::root{1});
+                    if (comm.rank() == 2) allfold::receive(comm, x, allfold::from{0});
+                },
+                verdict::disagreement, {"rank 0 names root 0, but rank 1 names root 1"});
+}
+
 TEST_CASE("an exception that leaves a rank is reported with that rank, in any order") {
     check_fault(3,
                 [](explored_communicator& comm) {
@@ -408,6 +433,38 @@ TEST_CASE("a result that depends on the order of arrival is shown beside the fir
                  "of rank 0: collective (its 1st call)"});
 }
 
+TEST_CASE("faults that differ only in numbers of calls, or in values, are one, and the shortest is first") {
+    const auto program = [](explored_communicator& comm) {
+        int x = 0, ahead = 0;
+        for (int i = 0; comm.rank() != 0 && i < 4; ++i) allfold::send(comm, comm.rank(), allfold::to{0});
+        for (int i = 0; comm.rank() == 0 && i < 8; ++i) {
+            allfold::receive(comm, x, allfold::from{allfold::any});
+            ahead += x == 2 ? 1 : 0;
+            if (ahead == 3 && i < 5) throw std::runtime_error("rank 2 is ahead");
+        }
+    };
+    const auto found = explore(3, program);
+    INFO(explain(found));
+    REQUIRE(found.findings().size() == 1);
+    CHECK((found.first().schedule == "3:111" && found.first().alike == 3 && found.left_out() == 0));
+    CHECK(found.first().text.find("its 3rd call") != std::string::npos);
+    const auto late_or_early = [](explored_communicator& comm) {
+        const vector order = take_all(comm);
+        if (comm.rank() == 0 && order[0] == 1 && order[1] == 3) throw std::runtime_error("late");
+        if (comm.rank() == 0 && order[0] == 3) throw std::runtime_error("early");
+    };
+    allfold::explore_options one;
+    one.findings = 1;
+    const auto both = explore(4, late_or_early), shorter = explore(4, late_or_early, one);
+    CHECK((both.findings().size() == 2 && shorter.left_out() == 1));
+    for (const auto* each : {&both, &shorter}) CHECK(each->first().text.find("rank 0: early") != std::string::npos);
+    const auto orders = explore(5, take_all);
+    INFO(explain(orders));
+    REQUIRE(orders.findings().size() == 1);
+    CHECK((orders.first().alike == 23 && orders.left_out() == 0));
+    CHECK(explain(orders).find("the shortest of 23 that differ only in") != std::string::npos);
+}
+
 TEST_CASE("a program that depends on something else is reported as not deterministic") {
     int calls = 0;
     const auto counted = explore(3, [&](explored_communicator& comm) {
@@ -425,6 +482,108 @@ TEST_CASE("a program that depends on something else is reported as not determini
            changed.first().text.find("cannot be repeated") != std::string::npos));
 }
 
+TEST_CASE("a program is repeated even if it has one execution only, with what it sends and returns") {
+    int calls = 0;
+    const auto returned = explore(2, [&](explored_communicator& comm) {
+        allfold::barrier(comm);
+        return ++calls;
+    });
+    INFO(explain(returned));
+    CHECK((returned.executions() == 1 && returned.first().what == verdict::not_deterministic));
+    calls = 0;
+    const auto sent = explore(2, [&](explored_communicator& comm) {
+        vector x(comm.rank() == 0 ? static_cast<std::size_t>(++calls) : 0), room(10);
+        if (comm.rank() == 0)
+            allfold::send(comm, x, allfold::to{1});
+        else
+            allfold::receive(comm, room, allfold::from{0});
+    });
+    INFO(explain(sent));
+    REQUIRE(!sent.ok());
+    CHECK((sent.executions() == 2 && sent.first().what == verdict::not_deterministic));
+}
+
+TEST_CASE("a fault that is not found again is told as such") {
+    int executions = 0;
+    const auto found = explore(3, [&](explored_communicator& comm) {
+        if (comm.rank() == 0) ++executions;
+        take_all(comm);
+        if (comm.rank() == 0 && executions == 2) throw std::runtime_error("the second time");
+    });
+    INFO(explain(found));
+    REQUIRE(found.findings().size() == 1);
+    CHECK(found.first().what == verdict::not_deterministic);
+    CHECK(found.first().text.find("found once: a rank fails: rank 0: the second time") != std::string::npos);
+}
+
+TEST_CASE("a program that returns NaN is deterministic") {
+    constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+    const auto single = [](explored_communicator& comm) { return take_all(comm), nan; };
+    const auto several = [](explored_communicator& comm) {
+        const vector order = take_all(comm);
+        return std::pair(order.empty() ? 0 : order.front(), std::vector{nan, 1.0});
+    };
+    CHECK(explore(3, single).ok());
+    const auto found = explore(3, several);
+    INFO(explain(found));
+    CHECK((found.findings().size() == 1 && found.first().what == verdict::different_values));
+}
+
+namespace {
+
+/// Ranks 0 and 1 send a number to and fro.
+void play(explored_communicator& comm, std::size_t turns) {
+    for (std::size_t i = 0; i < turns; ++i) {
+        int x = 0;
+        if (comm.rank() == 0) allfold::send(comm, x, allfold::to{1});
+        allfold::receive(comm, x, allfold::from{1 - comm.rank()});
+        if (comm.rank() == 1) allfold::send(comm, x, allfold::to{0});
+    }
+}
+void play_for_ever(explored_communicator& comm) { play(comm, ~std::size_t{0}); }
+
+}  // namespace
+
+TEST_CASE("an execution that does not end makes no progress") {
+    allfold::explore_options few;
+    few.steps = 2000;
+    const auto found = explore(2, play_for_ever, few);
+    INFO(explain(found));
+    REQUIRE(found.findings().size() == 1);
+    CHECK((found.first().what == verdict::no_progress && found.first().schedule == "2:" && !found.complete()));
+    CHECK_THAT(found.first().text, Catch::Contains("an execution goes on after 2000 steps"));
+    CHECK((found.first().history.size() > 100 && found.first().history.size() < 1000));
+    const auto send_for_ever = [](explored_communicator& comm) {
+        while (comm.rank() == 0) allfold::send(comm, 1, allfold::to{1});
+    };
+    CHECK(explore(2, send_for_ever, few).first().what == verdict::no_progress);
+    CHECK(replay(2, send_for_ever, "2:", few).first().what == verdict::no_progress);
+}
+
+TEST_CASE("an exploration ends at its limits within an execution too, and goes on before it") {
+    allfold::explore_options options;
+    options.steps = ~std::uint64_t{0};
+    options.seconds = 0.01;
+    const auto late = explore(2, play_for_ever, options);
+    CHECK((late.ok() && !late.complete() && late.executions() == 0 && late.frontier().empty()));
+    const auto long_game = [](explored_communicator& comm) {
+        take_all(comm);
+        if (comm.rank() < 2) play(comm, 600);
+    };
+    int heard = 0;
+    options.seconds = 60;
+    options.sends = allfold::standard_sends::held;
+    const auto whole = explore(3, long_game, options);
+    options.watch = [&](const allfold::exploring& so_far) { return so_far.executions == 0 || ++heard < 2; };
+    const auto stopped = explore(3, long_game, options);
+    INFO(heard << " " << explain(stopped) << explain(whole));
+    CHECK((stopped.ok() && !stopped.complete() && stopped.executions() == 1));
+    options.watch = {};
+    options.frontier = stopped.frontier();
+    const auto resumed = explore(3, long_game, options);
+    CHECK((resumed.ok() && resumed.complete() && resumed.executions() == whole.executions()));
+}
+
 TEST_CASE("an exploration ends at its limits, and a schedule that is none is refused") {
     const auto program = [](explored_communicator& comm) { take_all(comm); };
     allfold::explore_options few;
@@ -436,8 +595,19 @@ TEST_CASE("an exploration ends at its limits, and a schedule that is none is ref
     CHECK(explore(6, program, few).executions() == 3);
     CHECK_THROWS_AS(explore(0, program), allfold::error);
     CHECK_THROWS_AS(explore(65, program), allfold::error);
-    for (const char* schedule : {"", "2:0", "3:?", "3:(", "3:(5"})
+    for (const char* schedule :
+         {"", "2:0", "3:?", "3:(", "3:(5", "3:()", "3:(5)", "3:C0.0.", "3:C1.2.C0.1.", "3:C3.1."})
         CHECK_THROWS_AS(replay(3, program, schedule), allfold::error);
+    allfold::explore_options none_kept;
+    none_kept.findings = 0;
+    const auto deadlock = explore(
+        2,
+        [](auto& comm) {
+            if (comm.rank() == 0) allfold::barrier(comm);
+        },
+        none_kept);
+    CHECK((!deadlock.ok() && deadlock.findings().empty() && deadlock.left_out() == 1));
+    CHECK_FALSE(allfold::without_fault().match(deadlock));
     CHECK(replay(3, program, "3:99").first().what == verdict::not_deterministic);
     CHECK_THROWS_AS(some.first(), allfold::error);
 }
@@ -447,12 +617,11 @@ TEST_CASE("an exploration that ended at a limit goes on where it was, also from 
     const auto whole = explore(5, program);
     allfold::explore_options few;
     few.executions = 5;
-    std::size_t parts = 0, findings = 0;
+    std::size_t parts = 0;
     allfold::exploration some;
     do {
         some = explore(5, program, few);
         ++parts;
-        findings += some.findings().size();
         CHECK(some.executions() == (some.complete() ? whole.executions() : 5 * parts));
         const std::string file = "explore_test.frontier";
         std::ofstream(file) << some.frontier();
@@ -464,11 +633,38 @@ TEST_CASE("an exploration that ended at a limit goes on where it was, also from 
     } while (!some.complete());
     CHECK((parts == 5 && some.executions() == 24 && some.redundant() == whole.redundant()));
     CHECK(some.frontier().empty());
-    CHECK(findings == whole.findings().size() + whole.left_out());  // each differs from the very first execution
-    for (const char* none : {"nothing", "allfold-frontier-3 5 0", "allfold-frontier-3 4 0 1 0 0 0 . 0"}) {
+    CHECK(explain(some) == explain(whole));
+    for (const char* none : {"nothing", "allfold-frontier-4 5 0", "allfold-frontier-4 4 0 1 0 0 0 . 0"}) {
         few.frontier = none;
         CHECK_THROWS_AS(explore(5, program, few), allfold::error);
     }
+}
+
+TEST_CASE("a resumed exploration reports the faults that were found before") {
+    const auto program = [](explored_communicator& comm) {
+        const vector order = take_all(comm);
+        if (comm.rank() == 0 && order[0] == 3) throw std::runtime_error("rank 3 must not come first");
+    };
+    allfold::explore_options few;
+    few.executions = 7;
+    allfold::exploration some;
+    do {
+        some = explore(5, program, few);
+        few.frontier = some.frontier();
+    } while (!some.complete());
+    CHECK_FALSE(some.ok());
+    CHECK(explain(some) == explain(explore(5, program)));
+}
+
+TEST_CASE("the frontier of another program, or of other options, is refused") {
+    const auto program = [](explored_communicator& comm) { take_all(comm); };
+    const auto longer = [](explored_communicator& comm) { take_all(comm), allfold::barrier(comm); };
+    allfold::explore_options few;
+    few.executions = 7;
+    few.frontier = explore(5, program, few).frontier();
+    CHECK_THROWS_WITH(explore(5, longer, few), Catch::Contains("this frontier is that of another program"));
+    few.reduced = false;
+    CHECK_THROWS_WITH(explore(5, program, few), Catch::Contains("of an exploration with other options (reduced"));
 }
 
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
@@ -538,7 +734,7 @@ TEST_CASE("a rank that waits for something outside ends the process, which says 
     INFO(said);
     CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT));
     CHECK_THAT(said, Catch::Matchers::ContainsSubstring("rank 1 has not come back for 0.1 s") &&
-                         Catch::Matchers::ContainsSubstring("Its latest call: barrier (its 1st call)"));
+                         Catch::Matchers::ContainsSubstring("Its latest call: barrier (its 1st call). Schedule: 2:0"));
 }
 #endif
 

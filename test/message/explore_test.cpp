@@ -267,6 +267,51 @@ TEST_CASE("a send that waits in vain is told once where its message is never rec
                Catch::Matchers::ContainsSubstring("never received: send to rank 0 (its 1st call, explore_test.cpp:"));
 }
 
+TEST_CASE("one element is not called elements") {
+    const exploration found = explore(2, [](explored_communicator& comm) {
+        std::vector<int> three(3);
+        int x = 0;
+        if (comm.rank() == 0) allfold::send(comm, three, to{1});
+        if (comm.rank() == 1) allfold::receive(comm, x, from{0});
+    });
+    CHECK_THAT(found.first().text, Catch::Matchers::ContainsSubstring("has room for 1 element, but rank 0 sent 3"));
+}
+
+TEST_CASE("a deadlock names the messages that the ranks which wait have not received") {
+    const exploration tags = explore(2, [](explored_communicator& comm) {
+        int x = 0;
+        if (comm.rank() == 0) allfold::send(comm, x, to{1}, tag{3});
+        if (comm.rank() == 1) allfold::receive(comm, x, from{0}, tag{4});
+    });
+    INFO(explain(tags));
+    REQUIRE((tags.findings().size() == 1 && tags.first().what == verdict::deadlock));
+    CHECK_THAT(tags.first().text,
+               Catch::Matchers::EndsWith("\n    a message of 4 bytes with tag 3 from rank 0 to rank 1 "
+                                         "is never received: send to rank 1, tag 3 (its 1st call)"));
+    const exploration teams = explore(2, [](explored_communicator& comm) {
+        int x = 0;
+        auto team = allfold::subset(comm, {0, 1});
+        if (comm.rank() == 0) allfold::send(*team, x, to{1});
+        if (comm.rank() == 1) allfold::receive(comm, x, from{0});
+    });
+    INFO(explain(teams));
+    REQUIRE((teams.findings().size() == 1 && teams.first().what == verdict::deadlock));
+    CHECK_THAT(teams.first().text, Catch::Matchers::ContainsSubstring("from rank 0 to rank 1 is never received"));
+    const exploration head_to_head = explore(2, [](explored_communicator& comm) {
+        int x = 0;
+        allfold::send(comm, x, to{1 - comm.rank()}, allfold::mode::synchronous);
+        allfold::receive(comm, x, from{1 - comm.rank()});
+    });
+    INFO(explain(head_to_head));
+    REQUIRE((head_to_head.findings().size() == 1 && head_to_head.first().what == verdict::deadlock));
+    CHECK(head_to_head.first().text.find("never received") == std::string::npos);  // each rank waits in that send
+    const exploration skipped = explore(3, [](explored_communicator& comm) {
+        if (comm.rank() != 2) allfold::barrier(comm);
+    });
+    CHECK(skipped.first().what == verdict::deadlock);
+    CHECK(skipped.first().text.find("never received") == std::string::npos);  // it is part of the barrier
+}
+
 TEST_CASE("a message that has come, and is never received, is found too, and so is each of several") {
     const exploration found = explore(2, [](explored_communicator& comm) {
         double x = 0;
@@ -869,7 +914,7 @@ TEST_CASE("reports name teams by their members, and say whose numbers the ranks 
     };
     CHECK_THAT(
         in_pair([](auto& pair) { allfold::send(pair, std::array{1, 2, 3}, to{1}); }),
-        ContainsSubstring("rank 1: receive: rank 1 has room for 1 elements, but rank 0 sent 3, with tag 0 (ranks "
+        ContainsSubstring("rank 1: receive: rank 1 has room for 1 element, but rank 0 sent 3, with tag 0 (ranks "
                           "of the team): receive from rank 2 in the team of ranks 2, 1 (its 1st call)"));
     CHECK_THAT(
         in_pair([](auto& pair) { allfold::send(here(pair), 1, to{5}); }),

@@ -219,7 +219,7 @@ TEST_CASE("blocks of other lengths than their receivers expect are mismatches") 
                                              auto came = allfold::partition::even(0, 1);
                                              allfold::all_to_all.start(comm, in, sent, std::span(out), came).wait();
                                          }),
-                      errc::mismatch, {"all_to_all", "rank 1", "the output has room for 1 elements, but"});
+                      errc::mismatch, {"all_to_all", "rank 1", "the output has room for 1 element, but"});
 }
 
 TEST_CASE("a rank that throws in its operator releases the others, with its name and reason") {

@@ -116,7 +116,7 @@ class picture_of_finding {
 /// picture has only a title.
 [[nodiscard]] inline std::string draw(const finding& what) { return detail::picture_of_finding(what).text(); }
 
-/// The picture of the first fault that was found. Throws `bad_argument` if there is none.
+/// The picture of the fault with the shortest schedule. Throws `bad_argument` if there is none.
 [[nodiscard]] inline std::string draw(const exploration& found) { return draw(found.first()); }
 
 }  // namespace allfold

@@ -21,7 +21,7 @@ namespace allfold {
 enum class verdict : std::uint8_t {
     deadlock,              ///< ranks wait, and nothing is in flight
     deadlock_unless_held,  ///< the same, but only if sends that may be held for their receivers are not
-    no_progress,           ///< ranks test again and again, and nothing arrives any more
+    no_progress,           ///< ranks test again and again, and nothing arrives any more; or an execution goes on and on
     failed,                ///< an exception leaves a rank, or a collective on it
     timed_out,             ///< the same, because a deadline has passed
     disagreement,          ///< ranks do not call the same collectives, or not in the same order
@@ -70,6 +70,10 @@ struct finding {
     std::string schedule;  ///< what `replay` takes
     /// What leads to the fault; if two executions differ, in the second one.
     std::vector<happening> history = {};
+    /// How many faults it stands for that differ only in the numbers of calls, or in the values: counted up to
+    /// `most_alike`.
+    std::size_t alike = 1;
+    static constexpr std::size_t most_alike = 1000;
 };
 
 /// The progress of an exploration.
@@ -101,8 +105,11 @@ enum class deadlines : std::uint8_t {
 /// How far to explore.
 struct explore_options {
     std::uint64_t executions = 1'000'000;  ///< at most, in this call; the last one with its repetition (`sends`)
-    double seconds = 60;                   ///< at most; checked between executions
-    std::size_t findings = 16;             ///< at most this many are kept
+    double seconds = 60;                   ///< at most; checked after each execution, and now and then in a long one
+    /// At most, in one execution, and calls of one rank in it; one that goes on then makes no progress, and ends the
+    /// exploration.
+    std::uint64_t steps = 100'000;
+    std::size_t findings = 16;  ///< at most this many are kept, those with the shortest schedules
     /// A rank that takes longer for one step waits for something outside: then the process reports which rank it is,
     /// and its latest call, and is ended (std::abort), because nobody can make that rank return. 0: never; `replay`
     /// never does so, for the sake of debuggers.
@@ -121,7 +128,8 @@ struct explore_options {
     allfold::deadlines deadlines = allfold::deadlines::may_pass;
     /// The `frontier` of an exploration that ended at a limit: it is resumed there.
     std::string frontier = {};
-    std::function<bool(const exploring&)> watch = {};  ///< called after each execution; returning false stops
+    std::function<bool(const exploring&)> watch =
+        {};  ///< called after each execution, and now and then in a long one; returning false stops
 };
 
 namespace detail {
@@ -133,7 +141,7 @@ class exploration {
   public:
     /// Whether no fault was found: in any execution that the options allow if it is `complete`, otherwise as far as it
     /// got.
-    [[nodiscard]] bool ok() const noexcept { return findings_.empty(); }
+    [[nodiscard]] bool ok() const noexcept { return findings_.empty() && left_out_ == 0; }
     /// Whether all executions that the options allow were explored, but for those that differ only in which standard
     /// sends wait (`standard_sends`).
     [[nodiscard]] bool complete() const noexcept { return complete_; }
@@ -144,14 +152,15 @@ class exploration {
     [[nodiscard]] std::uint64_t redundant() const noexcept { return redundant_; }
     [[nodiscard]] double seconds() const noexcept { return seconds_; }
     /// If it ended at a limit, everything that another exploration needs to resume, with the same program and options:
-    /// a text of a few lines, which can be kept in a file. Otherwise empty. It does not include the findings.
+    /// a text of a few lines, which can be kept in a file. Otherwise empty. It includes the schedules of the findings,
+    /// which the other exploration repeats and reports again.
     [[nodiscard]] const std::string& frontier() const noexcept { return frontier_; }
     [[nodiscard]] int ranks() const noexcept { return ranks_; }
-    /// The faults, each once, in the order in which they were found.
+    /// The faults, each once, those with the shortest schedules first.
     [[nodiscard]] const std::vector<finding>& findings() const noexcept { return findings_; }
-    /// How many faults were found beyond those that are kept.
+    /// How many faults were found beyond those that are kept; counted up to `finding::most_alike`.
     [[nodiscard]] std::size_t left_out() const noexcept { return left_out_; }
-    /// The first fault. Throws `bad_argument` if there is none.
+    /// The fault with the shortest schedule. Throws `bad_argument` if there is none.
     [[nodiscard]] const finding& first() const {
         if (findings_.empty()) throw error(errc::bad_argument, "explore: no fault was found");
         return findings_.front();
@@ -168,6 +177,17 @@ class exploration {
     std::size_t left_out_ = 0;
 };
 
+namespace detail {
+
+[[nodiscard]] inline std::string text_of_alike(std::size_t count) {
+    if (count <= 1) return {};
+    const char* const or_more = count == finding::most_alike ? " or more" : "";
+    return text(
+        {"\n    the shortest of ", count, or_more, " that differ only in the numbers of calls, or in the values"});
+}
+
+}  // namespace detail
+
 /// What was found, in words.
 [[nodiscard]] inline std::string explain(const exploration& found) {
     std::string all = detail::text(
@@ -178,7 +198,8 @@ class exploration {
         all += detail::text({found.findings().size() + found.left_out(),
                              found.findings().size() + found.left_out() == 1 ? " fault\n" : " faults\n"});
     for (const finding& each : found.findings())
-        all += detail::text({name_of(each.what), ": ", each.text, "\n    replay: ", each.schedule, "\n"});
+        all += detail::text({name_of(each.what), ": ", each.text, detail::text_of_alike(each.alike),
+                             "\n    replay: ", each.schedule, "\n"});
     if (found.left_out() > 0) all += detail::text({"and ", found.left_out(), " more\n"});
     return all;
 }

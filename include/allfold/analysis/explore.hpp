@@ -83,10 +83,11 @@ exploration with_explorer(int size, Program& program, const explore_options& opt
 ///   runs again with sends that wait for their receives where they can (`explore_options::sends`).
 /// - A rank that fails stops; the others run on as far as they can without it. A team that still exists when its rank
 ///   has returned is ended then, and reported.
-/// - What ranks return is compared, with ==, with what they returned in the first execution.
+/// - What ranks return is compared, with ==, with what they returned in the first execution; NaN is the same as NaN.
 /// - The program is called many times, by one thread: any state that it keeps outside has to be set up anew by each
-///   call. Everything it does has to follow from its rank and its messages; if it is seen not to, that is reported. Its
-///   `comm` is an `explored_communicator`, which carries bytes: strings need a serializer, as they do over MPI.
+///   call. Everything it does has to follow from its rank and its messages; if it is seen not to, that is reported:
+///   the first execution, and each with a fault, is run once more. Its `comm` is an `explored_communicator`, which
+///   carries bytes: strings need a serializer, as they do over MPI.
 /// - Ranks have stacks of `stack_bytes` each, 256 KiB by default: deep recursion and large local arrays need more. A
 ///   guard page beyond the end stops a program that overflows.
 /// - A rank that waits for something outside (a mutex that another rank holds) ends the process after `step_seconds`,

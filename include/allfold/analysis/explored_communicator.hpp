@@ -465,9 +465,10 @@ class explored_communicator final : public transport_defaults, private detail::e
         const detail::explored_channel sent{group_, ranks_[to], head.number};
         return head.has_envelope() && std::ranges::find(kept, sent) != kept.end();
     }
-    void note_unreceived() {
+    void note_unreceived() override {
         if (!background_.office) return;
         static_cast<const detail::post_office&>(*background_.office).for_each_held([this](const auto& each) {
+            if (detail::is_of_waiting_send(world_, ranks_[each.source], group_, each.head)) return;
             world_.of(self_).unreceived.push_back(
                 detail::text_of_lost(world_, group_, each.head, ranks_[each.source], self_));
         });

@@ -28,7 +28,7 @@ class without_fault {
   public:
     [[nodiscard]] bool match(const exploration& found) const {
         said_ = explain(found);
-        if (!found.ok())
+        if (!found.findings().empty())
             said_ += history_of({.what = found.first().what,
                                  .text = {},
                                  .schedule = {},

@@ -32,7 +32,9 @@ struct arguments_given {
         throw error(code, text({collective, ": rank ", where.rank, ": ", words}));
     }
     void require_rows(const char* what, std::size_t has, std::size_t needs) const {
-        if (has != needs) reject(errc::mismatch, {what, " has ", has, " elements, but ", needs, " are needed"});
+        if (has != needs)
+            reject(errc::mismatch, {what, " has ", has, has == 1 ? " element, but " : " elements, but ", needs,
+                                    needs == 1 ? " is needed" : " are needed"});
     }
     void require_root() const {
         if (where.root < 0 || where.root >= where.size)

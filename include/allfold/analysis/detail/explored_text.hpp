@@ -14,6 +14,7 @@
 #include "allfold/analysis/detail/explored_world.hpp"
 #include "allfold/analysis/detail/search_tree.hpp"
 #include "allfold/analysis/exploration.hpp"
+#include "allfold/engine/mismatch.hpp"
 #include "allfold/error.hpp"
 #include "allfold/message/detail/message_head.hpp"
 #include "allfold/message/detail/post_office.hpp"
@@ -65,6 +66,9 @@ namespace allfold::detail {
     if (each.at == explored_world::place::tests)
         return text({"rank ", rank, " has tested ", each.failed_tests, " times since its latest message"}) +
                text_of_tested(world, rank);
+    if (each.at == explored_world::place::calls)
+        return text(
+            {"rank ", rank, " calls again and again, most recently ", text_of(each.calls.back(), each.calls.size())});
     if (waits_for_any(world, rank))
         return text({"rank ", rank, " waits for one of ", each.operations.size(), " operations"}) +
                text_of_operations(world, rank);
@@ -146,12 +150,48 @@ namespace allfold::detail {
     const auto what = head_of(message).what;
     return what != message_head::kind::eager && what != message_head::kind::request;
 }
+[[nodiscard]] inline bool waits_in(explored_world& world, int rank, std::size_t call) {
+    return call != 0 && world.of(rank).at == explored_world::place::waits && world.of(rank).where.call == call;
+}
+/// Whether the rank that has sent this message waits in that same call.
+[[nodiscard]] inline bool is_of_waiting_send(explored_world& world, int from, std::uint64_t group,
+                                             const message_head& head) {
+    return waits_in(world, from, world.find_send(from, group, head.number));
+}
+/// Whether a rank waits in the call that this message is part of.
+[[nodiscard]] inline bool is_of_waiting_call(explored_world& world, int to, const explored_channel& from,
+                                             const explored_message& message) {
+    if (from.on == envelopes_lane) return is_of_waiting_send(world, from.from, from.group, head_of(message));
+    return waits_in(world, from.from, world.find_call(from.from, from.group, from.on)) ||
+           waits_in(world, to, world.find_call(to, from.group, from.on));
+}
 [[nodiscard]] inline std::string text_of_leftover(explored_world& world, int to, const explored_channel& from,
                                                   const explored_message& first) {
     if (from.on == envelopes_lane) return text_of_lost(world, from.group, head_of(first), from.from, to);
     return text({"a message of ", first.bytes, first.bytes == 1 ? " byte from rank " : " bytes from rank ", from.from,
                  " to rank ", to, " is never received"}) +
            text_of_call(world, from.from, world.find_call(from.from, from.group, from.on));
+}
+
+/// The first call of two ranks on one communicator that differs, as they have announced it; empty if there is none.
+[[nodiscard]] inline std::string text_of_disagreement(explored_world& world, int rank, int peer) {
+    const auto& calls = world.of(rank).calls;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+        if (calls[i].lanes == 0) continue;
+        const auto* const mine = world.find_opened(calls[i].group, rank, calls[i].first);
+        const auto* const theirs = world.find_opened(calls[i].group, peer, calls[i].first);
+        if (mine == nullptr || theirs == nullptr || mine->hash == theirs->hash) continue;
+        return difference_text(mine->what, theirs->what, rank, peer) + text({"\n    rank ", rank}) +
+               text_of_call(world, rank, i + 1) + text({"\n    rank ", peer}) +
+               text_of_call(world, peer, world.find_call(peer, calls[i].group, calls[i].first));
+    }
+    return {};
+}
+[[nodiscard]] inline std::string text_of_disagreement(explored_world& world) {
+    for (int rank = 0; rank < world.size(); ++rank)
+        for (int peer = rank + 1; peer < world.size(); ++peer)
+            if (std::string words = text_of_disagreement(world, rank, peer); !words.empty()) return words;
+    return {};
 }
 
 /// Where two executions diverge: the first step of a rank that differs, after all that it has done alike in both.

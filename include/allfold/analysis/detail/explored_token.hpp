@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,7 +33,7 @@ class explored_token {
     /// Throws `bad_argument` if it is not a token.
     [[nodiscard]] static std::string begin_of(std::string_view token) {
         std::string own = begin(sends(token), has_ready_sends(token), cancelled(token));
-        if (!token.starts_with(own)) throw no_schedule(token);
+        if (!token.starts_with(own) || !are_sends(cancelled(token))) throw no_schedule(token);
         return own;
     }
     [[nodiscard]] static std::vector<explored_send> cancelled(std::string_view token) {
@@ -55,6 +57,10 @@ class explored_token {
         const auto which = static_cast<std::size_t>(choice);
         token += which < letters.size() ? std::string(1, letters[which]) : "(" + std::to_string(choice) + ")";
     }
+    [[nodiscard]] static std::string of(std::string begin, const std::vector<int>& choices) {
+        for (const int each : choices) add(begin, each);
+        return begin;
+    }
     [[nodiscard]] static std::string shortened(std::string token) {
         token.erase(token.find_last_not_of('0') + 1);
         return token;
@@ -75,6 +81,11 @@ class explored_token {
     }
 
   private:
+    /// Whether these can be calls of ranks, each once and in order.
+    [[nodiscard]] static bool are_sends(const std::vector<explored_send>& all) {
+        return std::ranges::all_of(all, [](const explored_send& each) { return each.call > 0; }) &&
+               std::ranges::adjacent_find(all, std::greater_equal()) == all.end();
+    }
     /// The number whose digits begin at i, which then moves past them.
     [[nodiscard]] static int number(std::string_view token, std::size_t& i) {
         int all = 0;
@@ -84,7 +95,7 @@ class explored_token {
     }
     [[nodiscard]] static int long_number(std::string_view token, std::size_t& i) {
         const int all = token[i] == '(' ? number(token, ++i) : 0;
-        if (i >= token.size() || token[i] != ')') throw no_schedule(token);
+        if (all < 36 || i >= token.size() || token[i] != ')') throw no_schedule(token);
         return all;
     }
     [[nodiscard]] static error no_schedule(std::string_view token) {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <ostream>
 #include <ranges>
 #include <sstream>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -30,6 +33,25 @@ template <class T>
         return all + "}";
     } else {
         return "a value that cannot be printed";
+    }
+}
+
+/// Whether two values are the same: equal, or alike in what is not equal to itself (NaN).
+template <class T>
+[[nodiscard]] bool is_alike(const T& a, const T& b) {
+    if (a == b) return true;
+    if (a == a || b == b) return false;
+    if constexpr (std::is_floating_point_v<T>) {
+        return true;
+    } else if constexpr (std::ranges::input_range<const T>) {
+        using element = std::ranges::range_value_t<const T>;
+        return std::ranges::equal(a, b, [](const element& x, const element& y) { return is_alike(x, y); });
+    } else if constexpr (requires { std::tuple_size<T>::value; }) {
+        return [&]<std::size_t... I>(std::index_sequence<I...>) {
+            return (is_alike(std::get<I>(a), std::get<I>(b)) && ...);
+        }(std::make_index_sequence<std::tuple_size_v<T>>());
+    } else {
+        return value_text(a) == value_text(b);
     }
 }
 
@@ -62,7 +84,7 @@ class values_of final : public explored_values {
     [[nodiscard]] std::string difference() override {
         if (!std::exchange(has_first_, true)) first_.swap(now_);
         for (std::size_t r = 0; r < now_.size(); ++r)
-            if (now_[r] && first_[r] && !(*now_[r] == *first_[r]))
+            if (now_[r] && first_[r] && !is_alike(*now_[r], *first_[r]))
                 return text({"rank ", r, " returns ", value_text(*now_[r]), ", but ", value_text(*first_[r]),
                              " in the first execution"});
         return {};

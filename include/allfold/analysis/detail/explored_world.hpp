@@ -60,6 +60,8 @@ class explored_endpoint {
   public:
     /// Its rank has returned, and nothing may use the world through it any more.
     virtual void cut() noexcept = 0;
+    /// Notes the messages that have arrived, but that the program has not received.
+    virtual void note_unreceived() = 0;
     [[nodiscard]] virtual int size() const noexcept = 0;
     [[nodiscard]] virtual std::size_t in_flight() const noexcept = 0;
     bool is_cut = false;
@@ -80,7 +82,8 @@ struct noted_place {
 
 class explored_world final : public order_observer {
   public:
-    enum class place : std::uint8_t { running, waits, tests, chooses, returned };
+    /// Where a rank is; at `calls` once it has made more calls than it may.
+    enum class place : std::uint8_t { running, waits, tests, chooses, calls, returned };
     /// Whether a rank that makes progress on its operations in flight looks for messages: not at all, at its next
     /// opportunity, or it has already had that.
     enum class looking : std::uint8_t { no, stops, is_over };
@@ -164,9 +167,10 @@ class explored_world final : public order_observer {
     }
 
     sending sends = sending::held;
-    bool may_hold = false;                       // a send that waits, after all: that is a step like others
-    bool has_ready_sends = false;                // in mode::ready: they may arrive too early, before their receives
-    std::vector<explored_send> sends_to_cancel;  // for which there may be no room until they are cancelled
+    bool may_hold = false;                         // a send that waits, after all: that is a step like others
+    bool has_ready_sends = false;                  // in mode::ready: they may arrive too early, before their receives
+    std::vector<explored_send> sends_to_cancel;    // for which there may be no room until they are cancelled
+    std::uint64_t most_calls = ~std::uint64_t{0};  // of one rank: then its execution is endless
     bool deadlines_may_pass = true;
     bool deadlines_pass_anywhere = false;        // even if nobody can tell
     step_watch<explored_call>* watch = nullptr;  // for ranks that do not give back control; shows `schedule`
@@ -185,6 +189,7 @@ class explored_world final : public order_observer {
         lane_records_used_ = 0;
         mail_.begin();
         standard_sends_ = waiting_sends_ = posted_ = late_ = 0;
+        posts_ = 0;
         is_timed_ = false;
         open_sends_ = 0;
         for (rank_state& each : ranks_) {
@@ -408,7 +413,11 @@ class explored_world final : public order_observer {
         self.calls.push_back(call);
         if (watch != nullptr) watch->note_call(call, self.calls.size());
         if (history != nullptr) note(happening::kind::calls, rank, text_of(call, self.calls.size()));
+        if (self.calls.size() >= most_calls && !is_over(rank)) stop(rank, place::calls);
         return self.calls.size();
+    }
+    [[nodiscard]] bool has_endless_calls() const {
+        return std::ranges::find(ranks_, place::calls, &rank_state::at) != ranks_.end();
     }
     /// The message that the latest call of a rank sends is posted; `number` is that of the send on its communicator.
     void note_sent(int rank, std::uint32_t number) {
@@ -436,6 +445,8 @@ class explored_world final : public order_observer {
     }
     /// The messages of this execution, with those that have not been taken.
     [[nodiscard]] const explored_mail& mail() const noexcept { return mail_; }
+    /// Identifies what was posted in this execution: from whom to whom, how much, and in which order.
+    [[nodiscard]] std::uint64_t posts() const noexcept { return posts_; }
 
     // What a communicator does.
 
@@ -446,6 +457,11 @@ class explored_world final : public order_observer {
         self.endpoints.push_back(&endpoint);
     }
     void erase_endpoint(int rank, explored_endpoint& endpoint) noexcept { std::erase(of(rank).endpoints, &endpoint); }
+    /// The execution has ended: notes what ranks that have not returned have not received.
+    void note_unreceived() {
+        for (const rank_state& each : ranks_)
+            for (explored_endpoint* endpoint : each.endpoints) endpoint->note_unreceived();
+    }
     /// The running rank has returned: cuts off the communicators that it keeps.
     void detach_endpoints(int rank) {
         rank_state& self = of(rank);
@@ -482,6 +498,7 @@ class explored_world final : public order_observer {
     }
     void post(int to, const explored_channel& from, explored_message&& message) {
         message.posted_in = step_;
+        note_post(to, from, message.bytes);
         if (from.is_message()) ++of(from.from).observable_events;
         if (history != nullptr && from.is_message()) {
             message.number = ++posted_;
@@ -591,6 +608,12 @@ class explored_world final : public order_observer {
     }
 
   private:
+    void note_post(int to, const explored_channel& from, std::size_t bytes) noexcept {
+        const auto mix = [this](std::uint64_t x) { posts_ = (posts_ ^ x ^ posts_ >> 29) * 0x9e3779b97f4a7c15u; };
+        mix(static_cast<std::uint64_t>(from.from - end_of_operation) << 40 ^ static_cast<std::uint64_t>(to) << 32 ^
+            from.on);
+        mix(from.group + bytes);
+    }
     void note_all_ranks_ask() noexcept {
         has_asked_ = true;
         asks_ = asks_for_ends_ = sees_all_ = ~std::uint64_t{0};
@@ -724,6 +747,7 @@ class explored_world final : public order_observer {
     std::size_t standard_sends_ = 0, waiting_sends_ = 0, posted_ = 0, late_ = 0;
     bool is_timed_ = false;
     std::uint64_t open_sends_ = 0;
+    std::uint64_t posts_ = 0;
     body run_;
     int step_ = -1;
     int running_ = 0;         // the running rank

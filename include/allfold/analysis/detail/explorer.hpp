@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <ranges>
 #include <sstream>
 #include <string>
@@ -18,6 +19,7 @@
 #include "allfold/analysis/detail/explored_token.hpp"
 #include "allfold/analysis/detail/explored_values.hpp"
 #include "allfold/analysis/detail/explored_world.hpp"
+#include "allfold/analysis/detail/found_faults.hpp"
 #include "allfold/analysis/detail/same_order.hpp"
 #include "allfold/analysis/detail/search_tree.hpp"
 #include "allfold/analysis/exploration.hpp"
@@ -32,14 +34,19 @@ namespace allfold::detail {
 class explorer {
   public:
     explorer(explored_world& world, explored_values& values, const explore_options& options)
-        : world_(world), values_(values), options_(options), tree_(world.size(), options.reduced) {
+        : world_(world),
+          values_(values),
+          options_(options),
+          tree_(world.size(), options.reduced),
+          faults_(options.findings) {
         found_.ranks_ = world.size();
         world.deadlines_may_pass = options.deadlines == deadlines::may_pass;
         world.deadlines_pass_anywhere = !options.reduced;
+        world.most_calls = options.steps;
     }
 
     [[nodiscard]] exploration explore() {
-        step_watch<explored_call> watch(options_.step_seconds);
+        step_watch<explored_call> watch(options_.step_seconds, world_.size());
         world_.watch = &watch;
         world_.schedule = &token_;
         const struct leave {
@@ -54,11 +61,13 @@ class explorer {
             explore_all();
         }
         if (options_.sends == standard_sends::as_needed && has_lost_or_deadlock())  // found again, with sends that wait
-            std::erase_if(found_.findings_,
-                          [](const finding& each) { return each.what == verdict::deadlock_unless_held; });
+            faults_.leave_out(verdict::deadlock_unless_held);
         found_.seconds_ = seconds();
-        if (is_world_usable_) std::ranges::for_each(found_.findings_, [this](finding& each) { minimise(each); });
-        return std::move(found_);
+        if (is_world_usable_ && has_first_ && !has_repeated_) static_cast<void>(repeats_first());
+        if (is_world_usable_) std::ranges::for_each(faults_.all(), [this](fault& each) { minimise(each); });
+        if (!is_deterministic()) found_.frontier_.clear();
+        if (!found_.frontier_.empty()) add_faults_to_frontier();
+        return result();
     }
 
     /// Runs the executions of a token, one after another.
@@ -68,35 +77,51 @@ class explorer {
             const std::vector<happening> before = std::exchange(history, {});
             world_.history = &history;
             const ending end = run_forced(each);
-            end == ending::complete ? judge()
-                                    : add(verdict::not_deterministic, "the schedule does not fit the program");
+            judge(end);
+            if (end == ending::asleep || end == ending::changed)
+                add(verdict::not_deterministic, "the schedule does not fit the program");
             ++found_.executions_;
-            for (int r = 0; r < world_.size(); ++r) world_.note_end(r, text_of_end(world_, r));
-            world_.history = nullptr;
+            finish_history(end);
             if (!difference_.empty())
-                add(verdict::different_values, difference_ + text_of_divergence(before, history, world_.size()),
-                    std::string(schedule.substr(schedule.find(':') + 1)));
-            for (finding& one : found_.findings_)
+                add_difference(difference_, std::string(schedule.substr(schedule.find(':') + 1)),
+                               text_of_divergence(before, history, world_.size()));
+            for (fault& one : faults_.all())
                 if (one.history.empty()) one.history = history;
             if (!released()) break;
         }
-        return std::move(found_);
+        return result();
     }
 
   private:
     using clock = std::chrono::steady_clock;
     using place = explored_world::place;
     using sending = explored_world::sending;
-    enum class ending : std::uint8_t { complete, asleep, changed };
+    enum class ending : std::uint8_t { complete, asleep, changed, endless, stopped };
+
+    [[nodiscard]] exploration result() {
+        faults_.sort();
+        found_.findings_.assign(faults_.all().begin(), faults_.all().end());
+        for (std::size_t i = 0; i < found_.findings_.size(); ++i)
+            found_.findings_[i].alike = faults_.all()[i].seen.count();
+        found_.left_out_ = faults_.left_out();
+        return std::move(found_);
+    }
 
     /// Runs one execution after another, until all have been explored or a limit is reached.
     void explore_all() {
         std::uint64_t asked = 0, expected_to_ask = 0;  // in this tree, and in those that were abandoned
         for (found_.complete_ = false; !found_.complete_;) {
-            const ending end =
-                run_one([this](std::uint64_t settled) { return tree_.choose(possible_, settled); }, true);
+            const std::size_t known_path = tree_.path_length();
+            const ending end = run_one(
+                [this](std::uint64_t settled) { return tree_.choose(possible_, settled, world_.posts()); }, true);
             if (end == ending::changed || tree_.depth() < tree_.path_length()) {
                 add_not_repeated(text({"step ", tree_.depth() + 1, " of an execution"}));
+                is_world_usable_ = world_.release();
+                return;
+            }
+            if (end == ending::stopped) return leave(known_path);
+            if (end == ending::endless) {  // what follows from it would be endless too
+                judge(end);
                 is_world_usable_ = world_.release();
                 return;
             }
@@ -104,7 +129,7 @@ class explorer {
             const std::size_t known_cancels = asked_.of_cancels.size();
             const bool must_restart = has_learned();
             asked |= world_.asked().of_messages;
-            if (end == ending::complete) judge();
+            judge(end);
             std::uint64_t any_order = asked_.of_all;
             if (end == ending::asleep) any_order |= ranks_that_have_not_returned();  // they might have asked later
             if (!released() || !repeats()) return;
@@ -153,49 +178,89 @@ class explorer {
                 return chosen.choose(possible_, [this](const explored_step& each) { return is_unseen(each); });
             },
             false);
-        if (end == ending::complete) judge();
+        judge(end);
         difference_.clear();
         world_.sends = sending::held;
         return released();
     }
     void add_not_repeated(const std::string& what) {
-        add(verdict::not_deterministic,
-            what +
-                " cannot be repeated: the program depends on something other than messages (time, random numbers, "
-                "addresses, state kept from one execution to the next)");
+        add(verdict::not_deterministic, text({what, " cannot be repeated: ", depends_on_more}));
     }
     [[nodiscard]] std::string frontier() const {
         std::ostringstream out;
-        out << frontier_mark << ' ' << world_.size() << ' ' << static_cast<int>(world_.sends) << ' '
-            << found_.executions_ << ' ' << found_.redundant_ << ' ' << asks_of_sends_ << ' ' << has_lost_or_deadlock()
-            << ' ' << asked_.of_messages << ' ' << asked_.of_ends << ' ' << asked_.of_all << ' '
+        out << frontier_mark << ' ' << world_.size() << ' ' << text_of_options() << ' '
+            << static_cast<int>(world_.sends) << ' ' << found_.executions_ << ' ' << found_.redundant_ << ' '
+            << asks_of_sends_ << ' ' << asked_.of_messages << ' ' << asked_.of_ends << ' ' << asked_.of_all << ' '
             << asked_.has_ready_sends << " ."
             << explored_token::begin(world_.sends, asked_.has_ready_sends, asked_.of_cancels) << " ." << first_token_
-            << '\n';
+            << ' ' << first_posts_ << '\n';
         tree_.write(out);
         return out.str();
     }
-    /// Resumes from a frontier. The first execution is repeated for its values.
+    void add_faults_to_frontier() {
+        std::ostringstream out;
+        faults_.write(out);
+        found_.frontier_ += out.str();
+    }
+    /// The options that say which executions there are.
+    [[nodiscard]] std::string text_of_options() const {
+        return text({options_.reduced, ",", options_.every_order, ",", static_cast<int>(options_.sends), ",",
+                     static_cast<int>(options_.deadlines), ",", options_.tests, ",", options_.most_tests});
+    }
+    /// Resumes from a frontier: repeats the first execution, for its values, and those with a fault. False if the world
+    /// cannot be used again.
     [[nodiscard]] bool resume_from(const std::string& text_of_it) {
         std::istringstream in(text_of_it);
-        std::string mark, begin;
+        std::string mark, options, begin;
         int ranks = 0, sends = 0;
-        in >> mark >> ranks >> sends >> found_.executions_ >> found_.redundant_ >> asks_of_sends_ >>
-            had_lost_or_deadlock_ >> asked_.of_messages >> asked_.of_ends >> asked_.of_all >> asked_.has_ready_sends >>
-            begin >> first_token_;
+        bool asks_of_sends = false;
+        in >> mark >> ranks >> options >> sends >> found_.executions_ >> found_.redundant_ >> asks_of_sends >>
+            asked_.of_messages >> asked_.of_ends >> asked_.of_all >> asked_.has_ready_sends >> begin >> first_token_ >>
+            first_posts_;
         tree_.read(in);
+        const std::vector<found_faults::record> faults = faults_.read(in);
         if (!in || mark != frontier_mark || ranks != world_.size() || sends < 0 || sends > 2)
             throw error(errc::bad_argument,
                         text({"explore: this is not the frontier of an exploration of ", world_.size(), " ranks"}));
+        if (options != text_of_options())
+            throw error(errc::bad_argument,
+                        "explore: this frontier is that of an exploration with other options (reduced, every_order, "
+                        "sends, deadlines, tests, most_tests)");
         executions_before_ = found_.executions_;
         asked_.of_cancels = explored_token::cancelled(std::string_view(begin).substr(1));
         first_token_.erase(0, 1);
         has_first_ = true;
-        static_cast<void>(run_forced(std::string_view(first_token_)));
-        static_cast<void>(values_.difference());
+        if (!repeat_first()) return false;
+        for (const found_faults::record& each : faults)
+            if (!repeat_fault(each)) return false;
+        asks_of_sends_ = asks_of_sends;
         world_.sends = static_cast<sending>(sends);
         apply_asked();
-        return released();
+        return true;
+    }
+    [[nodiscard]] bool repeat_first() {
+        const bool is_alike = run_first_again();
+        static_cast<void>(values_.difference());
+        if (!released()) return false;
+        if (!is_alike) throw other_program();
+        return true;
+    }
+    [[nodiscard]] bool repeat_fault(const found_faults::record& before) {
+        judge(run_forced(std::string_view(before.schedule).substr(before.schedule.find_last_of(":/") + 1)));
+        if (!difference_.empty())
+            add_difference(std::exchange(difference_, {}), first_and(explored_token::shortened(token_)));
+        if (!released()) return false;
+        if (!faults_.merge(before)) throw other_program();
+        return true;
+    }
+    [[nodiscard]] static error other_program() {
+        return error(errc::bad_argument,
+                     "explore: this frontier is that of another program, or of one that depends on something other "
+                     "than messages");
+    }
+    /// The tokens of two executions that differ.
+    [[nodiscard]] std::string first_and(const std::string& token) const {
+        return explored_token::shortened(first_token_) + "/" + token;
     }
     [[nodiscard]] double seconds() const { return std::chrono::duration<double>(clock::now() - began_).count(); }
 
@@ -206,7 +271,9 @@ class explorer {
         if (noted) tree_.begin();  // a repetition must not lose the races of the latest execution
         values_.begin();
         world_.begin();
-        for (;;) {
+        for (std::uint64_t steps = 0;; ++steps, ++steps_) {
+            if (steps == options_.steps || world_.has_endless_calls()) return ending::endless;
+            if (noted && must_stop(steps)) return ending::stopped;
             const std::uint64_t settled = world_.find_steps(possible_);
             if (possible_.empty()) return ending_of_all();
             const int unseen = noted ? find_unseen() : -1, choice = unseen >= 0 ? unseen : choose(settled);
@@ -221,6 +288,19 @@ class explorer {
                 tree_.note_unseen(step, world_.posted_in(step));
             if (world_.take(step, is_seen) && noted) tree_.note_question(step.rank);
         }
+    }
+    /// Whether a limit is reached within an execution. This is checked now and then.
+    [[nodiscard]] bool must_stop(std::uint64_t steps) {
+        constexpr std::uint64_t interval = 1000;
+        if (steps == 0 || steps % interval != 0) return false;
+        found_.seconds_ = seconds();
+        return !wants_more();
+    }
+    /// Leaves an execution unfinished: another exploration may begin it anew.
+    void leave(std::size_t known_path) {
+        tree_.shorten(known_path);
+        if (has_first_) found_.frontier_ = frontier();
+        is_world_usable_ = world_.release();
     }
     /// How an execution has ended in which nothing can happen any more.
     [[nodiscard]] ending ending_of_all() const noexcept {
@@ -278,11 +358,7 @@ class explorer {
         return options_.sends == standard_sends::as_needed && world_.sends == sending::held && asks_of_sends_ &&
                !has_lost_or_deadlock();
     }
-    [[nodiscard]] bool has_lost_or_deadlock() const {
-        return had_lost_or_deadlock_ || std::ranges::any_of(found_.findings_, [](const finding& each) {
-                   return each.what == verdict::deadlock || each.what == verdict::never_received;
-               });
-    }
+    [[nodiscard]] bool has_lost_or_deadlock() const noexcept { return faults_.has_lost_or_deadlock(); }
     [[nodiscard]] bool wants_more() {
         world_.watch->end();  // the callback may take long
         wants_more_ =
@@ -311,24 +387,45 @@ class explorer {
     [[nodiscard]] bool repeats() {
         if (difference_.empty()) return true;
         const std::string what = std::exchange(difference_, {}), token = explored_token::shortened(token_);
-        if (!std::exchange(has_repeated_, true)) {
-            const auto sends = world_.sends;
-            static_cast<void>(run_forced(std::string_view(first_token_)));
-            world_.sends = sends;
-            apply_asked();
-            const std::string again = values_.difference();
-            if (!released()) return false;
-            if (!again.empty()) {
-                add(verdict::not_deterministic, "when the first execution is repeated, " + again, first_token_);
-                return false;
-            }
-        }
-        add(verdict::different_values, what, explored_token::shortened(first_token_) + "/" + token);
+        if (!std::exchange(has_repeated_, true) && !repeats_first()) return false;
+        add_difference(what, first_and(token));
         return true;
     }
+    /// Whether the first execution is the same when it is repeated, and the world can be used again.
+    [[nodiscard]] bool repeats_first() {
+        const auto sends = world_.sends;
+        const bool is_alike = run_first_again();
+        world_.sends = sends;
+        apply_asked();
+        const std::string difference = values_.difference();
+        if (!released()) return false;
+        if (!difference.empty())
+            add(verdict::not_deterministic, "when the first execution is repeated, " + difference);
+        else if (!is_alike)
+            add_not_repeated("the first execution");
+        return difference.empty() && is_alike;
+    }
+    /// Whether the same is posted again.
+    [[nodiscard]] bool run_first_again() {
+        const ending end = run_forced(std::string_view(first_token_));
+        return end == ending::complete && token_ == first_token_ && world_.posts() == first_posts_;
+    }
+    [[nodiscard]] bool is_deterministic() const {
+        return std::ranges::find(faults_.all(), verdict::not_deterministic, &finding::what) == faults_.all().end();
+    }
 
-    void judge() {
-        if (!std::exchange(has_first_, true)) first_token_ = token_;
+    void judge(ending how) {
+        if (how == ending::complete) judge_complete();
+        if (how == ending::endless)
+            add(verdict::no_progress,
+                text({"an execution goes on after ", options_.steps, " steps (explore_options::steps)"}),
+                text_of_ranks(world_));
+    }
+    void judge_complete() {
+        if (!std::exchange(has_first_, true)) {
+            first_token_ = token_;
+            first_posts_ = world_.posts();
+        }
         if (world_.standard_sends() != 0 && must_explore_waits()) asks_of_sends_ = true;
         const bool waits = any_is_at(place::waits), tests = any_is_at(place::tests);
         add_changes();
@@ -339,9 +436,9 @@ class explorer {
             const verdict what = tests       ? verdict::no_progress
                                  : holds_all ? verdict::deadlock
                                              : verdict::deadlock_unless_held;
-            return add(what, text({tests ? "ranks test or wait, and nothing more arrives"
-                                         : "all ranks wait, and nothing is in flight",
-                                   text_of_ranks(world_)}));
+            const char* const words =
+                tests ? "ranks test or wait, and nothing more arrives" : "all ranks wait, and nothing is in flight";
+            return add_or_disagreement(what, words + text_of_ranks(world_), text_of_lost_to_waiting());
         }
         add_kept();
         if (!world_.has_passed_deadline()) add_lost();
@@ -352,18 +449,36 @@ class explorer {
         return !options_.reduced || world_.is_timed() || (world_.open_sends() & asked_.of_ends) != 0;
     }
     void add_lost() {
+        const std::string all = text_of_all_lost([](int) { return true; });
+        if (!all.empty()) add_or_disagreement(verdict::never_received, all);
+    }
+    /// The messages to some ranks, those for which `counts(rank)`, that are never received.
+    template <class Counts>
+    [[nodiscard]] std::string text_of_all_lost(Counts counts) {
         std::vector<std::string> lost;  // sorted: the order of their posts makes no difference
         world_.mail().for_each_leftover(true, [&](int to, const auto& from, const explored_message& first) {
-            if (!is_an_answer(from, first)) lost.push_back(text_of_leftover(world_, to, from, first));
+            if (counts(to) && !is_an_answer(from, first) && !is_of_waiting_call(world_, to, from, first))
+                lost.push_back(text_of_leftover(world_, to, from, first));
         });
         for (int r = 0; r < world_.size(); ++r) {
             const auto& held = world_.of(r).unreceived;
-            lost.insert(lost.end(), held.begin(), held.end());
+            if (counts(r)) lost.insert(lost.end(), held.begin(), held.end());
         }
         std::ranges::sort(lost);
         std::string all;
         for (const std::string& each : lost) all += (all.empty() ? "" : "\n    ") + each;
-        if (!all.empty()) add(verdict::never_received, all);
+        return all;
+    }
+    /// What ranks that wait for something else have not received, such as a message with another tag.
+    [[nodiscard]] std::string text_of_lost_to_waiting() {
+        world_.note_unreceived();
+        const std::string all = text_of_all_lost([this](int rank) { return world_.of(rank).at != place::returned; });
+        return all.empty() ? all : "\n    " + all;
+    }
+    /// Ranks that wait for nothing do not see that they disagree.
+    void add_or_disagreement(verdict what, const std::string& words, const std::string& more = {}) {
+        const std::string disagreement = text_of_disagreement(world_);
+        disagreement.empty() ? add(what, words, more) : add(verdict::disagreement, disagreement);
     }
     void add_kept() {
         std::string all;
@@ -407,32 +522,60 @@ class explorer {
         }
         add(what, all);
     }
-    /// Shortens the schedule of a fault, as far as a limited number of attempts allow: choices are replaced by the
-    /// first ones, from the last one back. Then records what happens.
-    void minimise(finding& one) {
+    /// Leaves out the end of a long schedule, whose length is then one of a few.
+    template <class Shows>
+    static void cut(std::vector<int>& choices, Shows shows) {
+        const std::vector<int> all = choices;
+        for (std::size_t length = 0; all.size() > max_attempts && length < all.size(); length = 2 * length + 1) {
+            choices.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(length));
+            if (shows()) return;
+        }
+        choices = all;
+    }
+    /// Replaces choices by the first ones, from the last one back.
+    template <class Shows>
+    static void simplify(std::vector<int>& choices, Shows shows) {
+        for (std::size_t i = choices.size(); i-- > 0;) {
+            if (choices[i] == 0) continue;
+            const int before = std::exchange(choices[i], 0);
+            if (!shows()) choices[i] = before;
+        }
+    }
+    /// Shortens the schedule of a fault, as far as a limited number of attempts allow. Then records what happens.
+    void minimise(fault& one) {
         if (one.what == verdict::not_deterministic) return;
         const std::size_t begin = one.schedule.find_last_of(":/") + 1;
         const std::string head = one.schedule.substr(0, begin);
         std::string best = one.schedule.substr(begin);
-        std::vector<int> choices = explored_token::choices(best);
         const std::string mark = explored_token::begin_of(best);
-        int attempts = 0;
-        for (std::size_t i = choices.size(); is_world_usable_ && i-- > 0 && attempts < max_attempts;) {
-            if (choices[i] == 0) continue;
-            ++attempts;
-            const int before = std::exchange(choices[i], 0);
-            std::string shorter = mark;
-            for (const int each : choices) explored_token::add(shorter, each);
-            if (shows(one, shorter, nullptr))
-                best = explored_token::shortened(shorter);
-            else
-                choices[i] = before;
-        }
+        std::vector<int> choices = explored_token::choices(best);
+        auto still_shows = [&, left = max_attempts, last_step = steps_ + max_steps]() mutable {
+            return is_world_usable_ && left-- > 0 && steps_ < last_step &&
+                   shows(one, explored_token::of(mark, choices), nullptr);
+        };
+        cut(choices, std::ref(still_shows));
+        simplify(choices, std::ref(still_shows));
+        best = explored_token::shortened(explored_token::of(mark, choices));
         one.schedule = head + best;
         std::vector<happening> history;
-        if (is_world_usable_ && shows(one, best, &history)) one.history = std::move(history);
+        if (is_world_usable_ && shows(one, best, &history))
+            one.history = std::move(history);
+        else if (is_world_usable_)
+            note_not_repeated(one);
         if (is_world_usable_ && one.what == verdict::different_values)
             one.text += text_of_divergence(history_of_run(head.substr(head.find(':') + 1)), one.history, world_.size());
+    }
+    static void note_not_repeated(finding& one) {
+        one.text = text({"what was found once is not found when its schedule is repeated: ", depends_on_more,
+                         "\n    found once: ", name_of(one.what), ": ", one.text});
+        one.what = verdict::not_deterministic;
+    }
+    void finish_history(ending end) {
+        constexpr std::size_t enough = 200;
+        std::vector<happening>& all = *world_.history;
+        if (end == ending::endless && all.size() > enough) all.erase(all.begin() + enough, all.end());
+        for (int r = 0; r < world_.size(); ++r) world_.note_end(r, text_of_end(world_, r));
+        world_.history = nullptr;
     }
     [[nodiscard]] std::vector<happening> history_of_run(std::string_view token) {
         std::vector<happening> history;
@@ -442,57 +585,54 @@ class explorer {
         is_world_usable_ = world_.release();
         return history;
     }
-    /// Whether this execution has the same fault.
-    [[nodiscard]] bool shows(const finding& one, const std::string& token, std::vector<happening>* history) {
-        std::vector<finding> others;
-        others.swap(found_.findings_);
-        const std::size_t left_out = found_.left_out_;
+    /// Whether this execution has the same fault, whose text is then that of this execution.
+    [[nodiscard]] bool shows(fault& one, const std::string& token, std::vector<happening>* history) {
+        found_faults others = std::exchange(faults_, found_faults(any_number));
         world_.history = history;
         difference_.clear();
-        if (run_forced(std::string_view(token)) == ending::complete) judge();
-        const bool is_same = one.text == difference_ || std::ranges::any_of(found_.findings_, [&](const finding& each) {
-                                 return each.what == one.what && each.text == one.text;
-                             });
-        if (history != nullptr)
-            for (int r = 0; r < world_.size(); ++r) world_.note_end(r, text_of_end(world_, r));
-        world_.history = nullptr;
-        difference_.clear();
+        const ending end = run_forced(std::string_view(token));
+        judge(end);
+        if (!difference_.empty()) add_difference(std::exchange(difference_, {}), first_and(token));
+        if (history != nullptr) finish_history(end);
         is_world_usable_ = world_.release();
-        found_.findings_.swap(others);
-        found_.left_out_ = left_out;
-        return is_same;
+        const std::vector<fault> shown = std::exchange(faults_, std::move(others)).all();
+        const auto same = std::ranges::find_if(
+            shown, [&](const fault& each) { return each.what == one.what && each.key == one.key; });
+        if (same != shown.end()) one.text = same->text;
+        return same != shown.end();
     }
-    [[nodiscard]] static bool is_shorter(const std::string& token, const std::string& schedule) {
-        return token.size() < schedule.size() - schedule.find(':') - 1;
+    void add(verdict what, const std::string& words, const std::string& more = {}) {
+        faults_.add(what, words, more, schedule_of(explored_token::shortened(token_)));
     }
-    void add(verdict what, const std::string& words) { add(what, words, explored_token::shortened(token_)); }
-    void add(verdict what, const std::string& words, const std::string& token) {
-        for (finding& known : found_.findings_) {
-            if (known.text != words) continue;
-            if (known.what == what && is_shorter(token, known.schedule))
-                known.schedule = text({world_.size(), ":", token});
-            if (known.what == what || known.what == verdict::deadlock) return;
-            if (known.what != verdict::deadlock_unless_held) continue;
-            known = {what, words, text({world_.size(), ":", token})};  // it does not need sends that wait
-            return;
-        }
-        if (found_.findings_.size() < options_.findings)
-            found_.findings_.push_back({what, words, text({world_.size(), ":", token})});
-        else
-            ++found_.left_out_;
+    void add_difference(const std::string& words, const std::string& tokens, const std::string& more = {}) {
+        faults_.add(verdict::different_values, words, more, schedule_of(tokens));
     }
-    static constexpr const char* frontier_mark = "allfold-frontier-3";
-    static constexpr int max_attempts = 100;  // to shorten a schedule
+    [[nodiscard]] std::string schedule_of(const std::string& tokens) const {
+        return text({world_.size(), ":", tokens});
+    }
+    static constexpr const char* frontier_mark = "allfold-frontier-4";
+    static constexpr const char* depends_on_more =
+        "the program depends on something other than messages (time, random numbers, addresses, state kept from one "
+        "execution to the next)";
+    static constexpr int max_attempts = 100;               // to shorten a schedule
+    static constexpr std::uint64_t max_steps = 1'000'000;  // of all of them
+    static constexpr std::size_t any_number = ~std::size_t{0};
 
     [[nodiscard]] std::vector<std::string_view> parts_of(std::string_view schedule) const {
         const std::string begin = text({world_.size(), ":"});
-        if (!schedule.starts_with(begin))
+        const std::string_view tokens = schedule.substr(std::min(begin.size(), schedule.size()));
+        const std::size_t cut = tokens.find('/');
+        std::vector<std::string_view> all{tokens.substr(0, cut)};
+        if (cut != std::string_view::npos) all.push_back(tokens.substr(cut + 1));
+        if (!schedule.starts_with(begin) ||
+            !std::ranges::all_of(all, [this](std::string_view each) { return is_of_ranks(each); }))
             throw error(errc::bad_argument,
                         text({"replay: ", schedule, " is not a schedule of ", world_.size(), " ranks"}));
-        schedule.remove_prefix(begin.size());
-        const std::size_t cut = schedule.find('/');
-        if (cut == std::string_view::npos) return {schedule};
-        return {schedule.substr(0, cut), schedule.substr(cut + 1)};
+        return all;
+    }
+    [[nodiscard]] bool is_of_ranks(std::string_view token) const {
+        const std::vector<explored_send> cancelled = explored_token::cancelled(token);
+        return std::ranges::all_of(cancelled, [this](const auto& each) { return each.rank < world_.size(); });
     }
 
     explored_world& world_;
@@ -500,12 +640,14 @@ class explorer {
     explore_options options_;
     search_tree tree_;
     exploration found_;
+    found_faults faults_;
     std::vector<explored_step> possible_;
     std::string token_, first_token_, difference_;
+    std::uint64_t first_posts_ = 0, steps_ = 0;  // of all executions
     clock::time_point began_ = clock::now();
     bool has_first_ = false, has_repeated_ = false, asks_of_sends_ = false;
     explored_world::asking_ranks asked_;  // in any execution so far
-    bool wants_more_ = true, had_lost_or_deadlock_ = false;
+    bool wants_more_ = true;
     std::uint64_t executions_before_ = 0;  // a resumed exploration continues the count
     bool is_world_usable_ = true;          // the world can be used again
 };

@@ -97,6 +97,8 @@ class search_tree {
 
     /// Starts over.
     void forget() { path_.clear(); }
+    /// Forgets the end of the path to the current execution.
+    void shorten(std::size_t length) { path_.erase(path_.begin() + static_cast<std::ptrdiff_t>(length), path_.end()); }
     /// An execution begins.
     void begin() {
         events_.clear();
@@ -106,12 +108,12 @@ class search_tree {
         last_question_.assign(size_, -1);
     }
     /// The index of the step to take, of those that are possible now. `settled`: the ranks for which nothing else can
-    /// become possible before they make a step. Or `asleep`: everything that could follow has been explored; or
-    /// `changed`: the program does not repeat what it has done before.
-    [[nodiscard]] int choose(const std::vector<explored_step>& possible, std::uint64_t settled) {
+    /// become possible before they make a step. `posts` identifies what was posted so far. Or `asleep`: everything
+    /// that could follow has been explored; or `changed`: the program does not repeat what it has done before.
+    [[nodiscard]] int choose(const std::vector<explored_step>& possible, std::uint64_t settled, std::uint64_t posts) {
         const std::size_t depth = events_.size();
-        if (depth < path_.size()) return again(path_[depth], possible);
-        state next{possible, {}, {}, asleep};
+        if (depth < path_.size()) return path_[depth].posts == posts ? again(path_[depth], possible) : changed;
+        state next{possible, {}, {}, asleep, posts};
         if (reduced_ && !path_.empty()) inherit_sleep(path_.back(), next);
         next.current = first_choice(next, settled);
         if (next.current == asleep) return asleep;
@@ -170,7 +172,7 @@ class search_tree {
     void write(std::ostream& out) const {
         out << path_.size() << '\n';
         for (const state& each : path_) {
-            out << each.current << ' ' << each.tried.size() << ' ';
+            out << each.current << ' ' << each.posts << ' ' << each.tried.size() << ' ';
             for (const bool is_tried : each.tried) out << is_tried;
             out << ' ' << each.sleep.size();
             for (const explored_step& s : each.sleep)
@@ -186,7 +188,7 @@ class search_tree {
         path_.clear();
         for (in >> length; in && path_.size() < length;) {
             state& each = path_.emplace_back();
-            in >> each.current >> choices >> tried >> sleeping;
+            in >> each.current >> each.posts >> choices >> tried >> sleeping;
             if (tried.size() != choices) in.setstate(std::ios::failbit);
             for (const char is_tried : tried) each.tried.push_back(is_tried == '1');
             while (in && each.sleep.size() < sleeping) {
@@ -212,6 +214,7 @@ class search_tree {
         std::vector<explored_step> sleep;  // steps that need not be tried here, or have been
         std::vector<bool> tried;           // which of the possible steps are, or are to be
         int current = 0;
+        std::uint64_t posts = 0;  // what was posted before
 
         [[nodiscard]] bool sleeps(std::size_t index) const {
             return std::ranges::find(sleep, possible[index]) != sleep.end();

@@ -25,7 +25,7 @@ template <class Call>
 class step_watch {
   public:
     /// 0: nothing is watched.
-    explicit step_watch(double seconds) : limit_(seconds) {
+    step_watch(double seconds, int ranks) : limit_(seconds), ranks_(ranks) {
         if (seconds > 0) watcher_ = std::thread([this] { watch(); });
     }
     step_watch(const step_watch&) = delete;
@@ -94,11 +94,12 @@ class step_watch {
         const std::string who = text({"allfold: explore: rank ", rank_, " has not come back for ",
                                       seconds.substr(0, seconds.find('.') + 2), " s (explore_options::step_seconds)"});
         const std::string why = ": it waits for something other than a message, or computes forever. Its latest call: ";
-        std::fputs((who + why + latest_call() + ". Schedule: " + *schedule_ + "\n").c_str(), stderr);
+        std::fputs((who + why + latest_call() + text({". Schedule: ", ranks_, ":", *schedule_, "\n"})).c_str(), stderr);
         std::abort();
     }
 
     double limit_;
+    int ranks_;
     std::mutex mutex_;
     std::condition_variable changed_;
     std::uint64_t steps_ = 0;

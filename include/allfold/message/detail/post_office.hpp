@@ -620,9 +620,10 @@ inline std::exception_ptr post_office::objection(const receiving& r, int source,
                   text({"receive: rank ", rank_, " receives rows of ", r.place.type->element_bytes, " bytes, but rank ",
                         source, " sent rows of ", head.element_bytes, ", with tag ", head.tag})));
     if (head.elements > r.place.elements)
-        return std::make_exception_ptr(error(
-            errc::truncated, text({"receive: rank ", rank_, " has room for ", r.place.elements, " elements, but rank ",
-                                   source, " sent ", head.elements, ", with tag ", head.tag})));
+        return std::make_exception_ptr(
+            error(errc::truncated, text({"receive: rank ", rank_, " has room for ", r.place.elements,
+                                         r.place.elements == 1 ? " element" : " elements", ", but rank ", source,
+                                         " sent ", head.elements, ", with tag ", head.tag})));
     return nullptr;
 }
 

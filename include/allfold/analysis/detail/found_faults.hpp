@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <istream>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "allfold/analysis/exploration.hpp"
+
+/// @file
+/// The faults that an exploration has found so far.
+
+namespace allfold::detail {
+
+/// Counts different texts, up to a limit. A text is represented by a number that is the same in every process.
+class distinct_texts {
+  public:
+    [[nodiscard]] static std::uint64_t number_of(std::string_view text) noexcept {
+        std::uint64_t all = 0xcbf29ce484222325u;
+        for (const char each : text) all = (all ^ static_cast<unsigned char>(each)) * 0x100000001b3u;
+        return all;
+    }
+    void insert(std::uint64_t number) {
+        if (all_.size() < finding::most_alike && std::ranges::find(all_, number) == all_.end()) all_.push_back(number);
+    }
+    void insert(const distinct_texts& others) {
+        for (const std::uint64_t each : others.all_) insert(each);
+    }
+    void erase(std::uint64_t number) { std::erase(all_, number); }
+    [[nodiscard]] std::size_t count() const noexcept { return all_.size(); }
+
+    void write(std::ostream& out) const {
+        out << all_.size();
+        for (const std::uint64_t each : all_) out << ' ' << each;
+        out << '\n';
+    }
+    void read(std::istream& in) {
+        std::size_t size = 0;
+        for (in >> size; in && all_.size() < size;) in >> all_.emplace_back();
+    }
+
+  private:
+    std::vector<std::uint64_t> all_;
+};
+
+/// A finding that represents all those with the same key.
+struct fault : finding {
+    std::string key;
+    distinct_texts seen;
+    std::size_t number = 0;  // in the order in which they were found
+};
+
+/// What a fault has in common with others that are the same mistake: its words without numbers of calls, and without
+/// the values if those differ from the first execution.
+[[nodiscard]] inline std::string key_of(verdict what, std::string words) {
+    if (what == verdict::different_values) return words.substr(0, words.find(" returns "));
+    constexpr std::string_view before = "(its ";
+    for (std::size_t at = 0; (at = words.find(before, at)) != std::string::npos; at += before.size())
+        words.erase(at + before.size(), words.find(" call", at) - at - before.size());
+    return words;
+}
+
+/// Each fault once, with the shortest schedule that leads to it; the shortest ones if there are more than wanted.
+class found_faults {
+  public:
+    explicit found_faults(std::size_t most) : most_(most) {}
+
+    /// `more` follows the words that identify the fault.
+    void add(verdict what, const std::string& words, const std::string& more, const std::string& schedule) {
+        if (what == verdict::deadlock || what == verdict::never_received) has_lost_or_deadlock_ = true;
+        fault one{{what, words + more, schedule}, key_of(what, words), {}};
+        one.seen.insert(distinct_texts::number_of(words));
+        if (is_known(one)) return;
+        one.number = ++found_;
+        all_.push_back(std::move(one));
+        if (all_.size() > most_) leave_out_longest();
+    }
+    void leave_out(verdict what) {
+        std::erase_if(all_, [what](const fault& each) { return each.what == what; });
+    }
+    /// The shortest schedules first; of one execution, what was found first, such as the cause of what follows.
+    void sort() {
+        std::ranges::sort(all_, {}, [](const fault& each) {
+            return std::tuple(length_of(each.schedule), std::string_view(each.schedule), each.number);
+        });
+    }
+    [[nodiscard]] std::vector<fault>& all() noexcept { return all_; }
+    [[nodiscard]] const std::vector<fault>& all() const noexcept { return all_; }
+    [[nodiscard]] std::size_t left_out() const noexcept { return left_out_.count(); }
+    /// Whether a deadlock or a lost message was found, even if it is not kept.
+    [[nodiscard]] bool has_lost_or_deadlock() const noexcept { return has_lost_or_deadlock_; }
+
+    /// A fault that another exploration has found, which is to be repeated.
+    struct record {
+        std::string schedule;
+        std::uint64_t key = 0;
+        distinct_texts seen;
+    };
+    void write(std::ostream& out) const {
+        out << has_lost_or_deadlock_ << ' ';
+        left_out_.write(out);
+        out << all_.size() << '\n';
+        for (const fault& each : all_) {
+            out << each.schedule << ' ' << distinct_texts::number_of(each.key) << ' ';
+            each.seen.write(out);
+        }
+    }
+    [[nodiscard]] std::vector<record> read(std::istream& in) {
+        std::size_t count = 0;
+        in >> has_lost_or_deadlock_;
+        left_out_.read(in);
+        std::vector<record> all;
+        for (in >> count; in && all.size() < count;) {
+            record& each = all.emplace_back();
+            in >> each.schedule >> each.key;
+            each.seen.read(in);
+        }
+        return all;
+    }
+    /// Adds what the other exploration knows of a fault. False if it was not found again.
+    [[nodiscard]] bool merge(const record& before) {
+        for (fault& each : all_)
+            if (distinct_texts::number_of(each.key) == before.key) {
+                each.seen.insert(before.seen);
+                return true;
+            }
+        return all_.size() == most_;
+    }
+
+  private:
+    /// A schedule without the number of ranks and, if two executions differ, without the first one.
+    [[nodiscard]] static std::size_t length_of(const std::string& schedule) {
+        return schedule.size() - schedule.find_last_of(":/") - 1;
+    }
+    /// A deadlock needs no sends that wait, even if it was first found with some.
+    [[nodiscard]] bool is_known(const fault& one) {
+        for (fault& known : all_) {
+            if (known.key != one.key) continue;
+            const bool is_stronger = known.what == verdict::deadlock_unless_held && one.what != known.what;
+            if (known.what != one.what && known.what != verdict::deadlock && !is_stronger) continue;
+            known.seen.insert(one.seen);
+            if (is_stronger || (known.what == one.what && length_of(one.schedule) < length_of(known.schedule)))
+                static_cast<finding&>(known) = one;
+            return true;
+        }
+        return false;
+    }
+    void leave_out_longest() {
+        const auto longest =
+            std::ranges::max_element(all_, {}, [](const fault& each) { return length_of(each.schedule); });
+        left_out_.insert(distinct_texts::number_of(longest->key));
+        all_.erase(longest);
+    }
+
+    std::size_t most_;
+    std::vector<fault> all_;
+    std::size_t found_ = 0;
+    distinct_texts left_out_;
+    bool has_lost_or_deadlock_ = false;
+};
+
+}  // namespace allfold::detail
