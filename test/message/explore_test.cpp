@@ -912,10 +912,9 @@ TEST_CASE("reports name teams by their members, and say whose numbers the ranks 
             if (pair->rank() == 1) allfold::receive(*pair, y, from{0});
         }));
     };
-    CHECK_THAT(
-        in_pair([](auto& pair) { allfold::send(pair, std::array{1, 2, 3}, to{1}); }),
-        ContainsSubstring("rank 1: receive: rank 1 has room for 1 element, but rank 0 sent 3, with tag 0 (ranks "
-                          "of the team): receive from rank 2 in the team of ranks 2, 1 (its 1st call)"));
+    CHECK_THAT(in_pair([](auto& pair) { allfold::send(pair, std::array{1, 2, 3}, to{1}); }),
+               ContainsSubstring("rank 1: receive: rank 1 has room for 1 element, but rank 0 sent 3, with tag 0 (ranks "
+                                 "of the team): receive from rank 2 in the team of ranks 2, 1 (its 1st call)"));
     CHECK_THAT(
         in_pair([](auto& pair) { allfold::send(here(pair), 1, to{5}); }),
         ContainsSubstring("rank 2: send: destination rank 5 is not in [0, 2) (ranks of the team), in the team of "

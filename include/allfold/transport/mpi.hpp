@@ -48,8 +48,8 @@
 /// transfer of the next ones.
 ///
 /// One tag is reserved for control messages: "I have failed", "I am waiting for you", "I have made another call", "I
-/// have left". Ranks poll for them while they wait, so that a failure releases every rank, and a rank that waits for one
-/// that makes, or has made, a different call finds out.
+/// have left". Ranks poll for them while they wait, so that a failure releases every rank, and a rank that waits for
+/// one that makes, or has made, a different call finds out.
 ///
 /// Teams share an MPI communicator (`detail/mpi_carrier.hpp`): a team is a subset of its ranks and a range of its tags.
 ///
