@@ -608,6 +608,7 @@ TEST_CASE("an exploration ends at its limits, and a schedule that is none is ref
         none_kept);
     CHECK((!deadlock.ok() && deadlock.findings().empty() && deadlock.left_out() == 1));
     CHECK_FALSE(allfold::without_fault().match(deadlock));
+    CHECK_THROWS_WITH(deadlock.first(), Catch::Contains("no fault is kept"));
     CHECK(replay(3, program, "3:99").first().what == verdict::not_deterministic);
     CHECK_THROWS_AS(some.first(), allfold::error);
 }

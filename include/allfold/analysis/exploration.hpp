@@ -160,9 +160,10 @@ class exploration {
     [[nodiscard]] const std::vector<finding>& findings() const noexcept { return findings_; }
     /// How many faults were found beyond those that are kept; counted up to `finding::most_alike`.
     [[nodiscard]] std::size_t left_out() const noexcept { return left_out_; }
-    /// The fault with the shortest schedule. Throws `bad_argument` if there is none.
+    /// The fault with the shortest schedule. Throws `bad_argument` if there is none, or none is kept.
     [[nodiscard]] const finding& first() const {
-        if (findings_.empty()) throw error(errc::bad_argument, "explore: no fault was found");
+        if (findings_.empty())
+            throw error(errc::bad_argument, ok() ? "explore: no fault was found" : "explore: no fault is kept");
         return findings_.front();
     }
 

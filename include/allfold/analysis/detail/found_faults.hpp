@@ -8,7 +8,6 @@
 #include <ostream>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -54,7 +53,7 @@ class distinct_texts {
 struct fault : finding {
     std::string key;
     distinct_texts seen;
-    std::size_t number = 0;  // in the order in which they were found
+    std::size_t number = 0;  ///< in the order in which they were found
 };
 
 /// What a fault has in common with others that are the same mistake: its words without numbers of calls, and without
@@ -78,18 +77,16 @@ class found_faults {
         fault one{{what, words + more, schedule}, key_of(what, words), {}};
         one.seen.insert(distinct_texts::number_of(words));
         if (is_known(one)) return;
-        one.number = ++found_;
+        one.number = found_++;
         all_.push_back(std::move(one));
         if (all_.size() > most_) leave_out_longest();
     }
     void leave_out(verdict what) {
         std::erase_if(all_, [what](const fault& each) { return each.what == what; });
     }
-    /// The shortest schedules first; of one execution, what was found first, such as the cause of what follows.
+    /// The shortest schedules first, and among these what was found first. (Clang warns of stable_sort in libstdc++.)
     void sort() {
-        std::ranges::sort(all_, {}, [](const fault& each) {
-            return std::tuple(length_of(each.schedule), std::string_view(each.schedule), each.number);
-        });
+        std::ranges::sort(all_, {}, [](const fault& each) { return std::pair(length_of(each.schedule), each.number); });
     }
     [[nodiscard]] std::vector<fault>& all() noexcept { return all_; }
     [[nodiscard]] const std::vector<fault>& all() const noexcept { return all_; }
@@ -159,9 +156,8 @@ class found_faults {
         all_.erase(longest);
     }
 
-    std::size_t most_;
+    std::size_t most_, found_ = 0;
     std::vector<fault> all_;
-    std::size_t found_ = 0;
     distinct_texts left_out_;
     bool has_lost_or_deadlock_ = false;
 };
