@@ -73,6 +73,9 @@ struct text_piece {
     }
     return all;
 }
+[[nodiscard, gnu::cold]] inline std::string text_of_elements(std::size_t count) {
+    return text({count, count == 1 ? " element" : " elements"});
+}
 
 }  // namespace detail
 }  // namespace allfold

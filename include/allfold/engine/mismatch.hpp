@@ -77,8 +77,7 @@ template <class Say>
     }
     if (here.ranks != there.ranks) return say(" runs with ", here.ranks, " with ", there.ranks, " ranks");
     if (std::string words = arrangement_difference_text(here, there, say); !words.empty()) return words;
-    if (here.elements != there.elements)
-        return say(" has ", here.elements, " has ", there.elements, there.elements == 1 ? " element" : " elements");
+    if (here.elements != there.elements) return say(" has ", here.elements, " has ", text_of_elements(there.elements));
     if (here.root != there.root) return say(" names root ", here.root, " names root ", there.root);
     if (std::string words = type_difference_text(here, there, say); !words.empty()) return words;
     if (!(here.level == there.level))

@@ -33,8 +33,8 @@ struct arguments_given {
     }
     void require_rows(const char* what, std::size_t has, std::size_t needs) const {
         if (has != needs)
-            reject(errc::mismatch, {what, " has ", has, has == 1 ? " element, but " : " elements, but ", needs,
-                                    needs == 1 ? " is needed" : " are needed"});
+            reject(errc::mismatch,
+                   {what, " has ", text_of_elements(has), ", but ", needs, needs == 1 ? " is needed" : " are needed"});
     }
     void require_root() const {
         if (where.root < 0 || where.root >= where.size)

@@ -64,7 +64,7 @@ class explorer {
             faults_.leave_out(verdict::deadlock_unless_held);
         found_.seconds_ = seconds();
         if (is_world_usable_ && has_first_ && !has_repeated_) static_cast<void>(repeats_first());
-        if (is_world_usable_) std::ranges::for_each(faults_.all(), [this](fault& each) { minimise(each); });
+        if (is_world_usable_) std::ranges::for_each(faults_.all(), [this](found_fault& each) { minimise(each); });
         if (!is_deterministic()) found_.frontier_.clear();
         if (!found_.frontier_.empty()) add_faults_to_frontier();
         return result();
@@ -85,7 +85,7 @@ class explorer {
             if (!difference_.empty())
                 add_difference(difference_, std::string(schedule.substr(schedule.find(':') + 1)),
                                text_of_divergence(before, history, world_.size()));
-            for (fault& one : faults_.all())
+            for (found_fault& one : faults_.all())
                 if (one.history.empty()) one.history = history;
             if (!released()) break;
         }
@@ -281,13 +281,15 @@ class explorer {
             const explored_step step = possible_[static_cast<std::size_t>(choice)];
             if (step.rank == explored_world::nobody) return ending_of_all();
             explored_token::add(token_, choice);
-            const bool is_seen = noted && unseen < 0;
-            if (is_seen)
-                tree_.note(step, world_.asked_by(step.rank), world_.posted_in(step));
-            else if (noted)
-                tree_.note_unseen(step, world_.posted_in(step));
-            if (world_.take(step, is_seen) && noted) tree_.note_question(step.rank);
+            noted ? take_noted(step, unseen < 0) : static_cast<void>(world_.take(step, false));
         }
+    }
+    void take_noted(const explored_step& step, bool is_seen) {
+        if (is_seen)
+            tree_.note(step, world_.asked_by(step.rank), world_.posted_in(step));
+        else
+            tree_.note_unseen(step, world_.posted_in(step));
+        if (world_.take(step, is_seen)) tree_.note_question(step.rank);
     }
     /// Whether a limit is reached within an execution. This is checked now and then.
     [[nodiscard]] bool must_stop(std::uint64_t steps) {
@@ -542,7 +544,7 @@ class explorer {
         }
     }
     /// Shortens the schedule of a fault, as far as a limited number of attempts allow. Then records what happens.
-    void minimise(fault& one) {
+    void minimise(found_fault& one) {
         if (one.what == verdict::not_deterministic) return;
         const std::size_t begin = one.schedule.find_last_of(":/") + 1;
         const std::string head = one.schedule.substr(0, begin);
@@ -586,7 +588,7 @@ class explorer {
         return history;
     }
     /// Whether this execution has the same fault, whose text is then that of this execution.
-    [[nodiscard]] bool shows(fault& one, const std::string& token, std::vector<happening>* history) {
+    [[nodiscard]] bool shows(found_fault& one, const std::string& token, std::vector<happening>* history) {
         found_faults others = std::exchange(faults_, found_faults(any_number));
         world_.history = history;
         difference_.clear();
@@ -595,9 +597,9 @@ class explorer {
         if (!difference_.empty()) add_difference(std::exchange(difference_, {}), first_and(token));
         if (history != nullptr) finish_history(end);
         is_world_usable_ = world_.release();
-        const std::vector<fault> shown = std::exchange(faults_, std::move(others)).all();
+        const std::vector<found_fault> shown = std::exchange(faults_, std::move(others)).all();
         const auto same = std::ranges::find_if(
-            shown, [&](const fault& each) { return each.what == one.what && each.key == one.key; });
+            shown, [&](const found_fault& each) { return each.what == one.what && each.key == one.key; });
         if (same != shown.end()) one.text = same->text;
         return same != shown.end();
     }

@@ -50,7 +50,7 @@ class distinct_texts {
 };
 
 /// A finding that represents all those with the same key.
-struct fault : finding {
+struct found_fault : finding {
     std::string key;
     distinct_texts seen;
     std::size_t number = 0;  ///< in the order in which they were found
@@ -74,7 +74,7 @@ class found_faults {
     /// `more` follows the words that identify the fault.
     void add(verdict what, const std::string& words, const std::string& more, const std::string& schedule) {
         if (what == verdict::deadlock || what == verdict::never_received) has_lost_or_deadlock_ = true;
-        fault one{{what, words + more, schedule}, key_of(what, words), {}};
+        found_fault one{{what, words + more, schedule}, key_of(what, words), {}};
         one.seen.insert(distinct_texts::number_of(words));
         if (is_known(one)) return;
         one.number = found_++;
@@ -82,14 +82,15 @@ class found_faults {
         if (all_.size() > most_) leave_out_longest();
     }
     void leave_out(verdict what) {
-        std::erase_if(all_, [what](const fault& each) { return each.what == what; });
+        std::erase_if(all_, [what](const found_fault& each) { return each.what == what; });
     }
     /// The shortest schedules first, and among these what was found first. (Clang warns of stable_sort in libstdc++.)
     void sort() {
-        std::ranges::sort(all_, {}, [](const fault& each) { return std::pair(length_of(each.schedule), each.number); });
+        std::ranges::sort(all_, {},
+                          [](const found_fault& each) { return std::pair(length_of(each.schedule), each.number); });
     }
-    [[nodiscard]] std::vector<fault>& all() noexcept { return all_; }
-    [[nodiscard]] const std::vector<fault>& all() const noexcept { return all_; }
+    [[nodiscard]] std::vector<found_fault>& all() noexcept { return all_; }
+    [[nodiscard]] const std::vector<found_fault>& all() const noexcept { return all_; }
     [[nodiscard]] std::size_t left_out() const noexcept { return left_out_.count(); }
     /// Whether a deadlock or a lost message was found, even if it is not kept.
     [[nodiscard]] bool has_lost_or_deadlock() const noexcept { return has_lost_or_deadlock_; }
@@ -104,7 +105,7 @@ class found_faults {
         out << has_lost_or_deadlock_ << ' ';
         left_out_.write(out);
         out << all_.size() << '\n';
-        for (const fault& each : all_) {
+        for (const found_fault& each : all_) {
             out << each.schedule << ' ' << distinct_texts::number_of(each.key) << ' ';
             each.seen.write(out);
         }
@@ -123,7 +124,7 @@ class found_faults {
     }
     /// Adds what the other exploration knows of a fault. False if it was not found again.
     [[nodiscard]] bool merge(const record& before) {
-        for (fault& each : all_)
+        for (found_fault& each : all_)
             if (distinct_texts::number_of(each.key) == before.key) {
                 each.seen.insert(before.seen);
                 return true;
@@ -137,8 +138,8 @@ class found_faults {
         return schedule.size() - schedule.find_last_of(":/") - 1;
     }
     /// A deadlock needs no sends that wait, even if it was first found with some.
-    [[nodiscard]] bool is_known(const fault& one) {
-        for (fault& known : all_) {
+    [[nodiscard]] bool is_known(const found_fault& one) {
+        for (found_fault& known : all_) {
             if (known.key != one.key) continue;
             const bool is_stronger = known.what == verdict::deadlock_unless_held && one.what != known.what;
             if (known.what != one.what && known.what != verdict::deadlock && !is_stronger) continue;
@@ -151,13 +152,13 @@ class found_faults {
     }
     void leave_out_longest() {
         const auto longest =
-            std::ranges::max_element(all_, {}, [](const fault& each) { return length_of(each.schedule); });
+            std::ranges::max_element(all_, {}, [](const found_fault& each) { return length_of(each.schedule); });
         left_out_.insert(distinct_texts::number_of(longest->key));
         all_.erase(longest);
     }
 
     std::size_t most_, found_ = 0;
-    std::vector<fault> all_;
+    std::vector<found_fault> all_;
     distinct_texts left_out_;
     bool has_lost_or_deadlock_ = false;
 };

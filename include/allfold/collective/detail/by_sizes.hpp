@@ -133,9 +133,8 @@ class exchange_by_sizes final : public base_of_call<V> {
             if constexpr (requires { out.resize(rows); })
                 out.resize(rows);
             else if (const auto has = static_cast<std::size_t>(std::ranges::size(out)); has < rows)
-                here().reject(errc::mismatch,
-                              {"the output has room for ", has, has == 1 ? " element, but " : " elements, but ", rows,
-                               rows == 1 ? " arrives" : " arrive"});
+                here().reject(errc::mismatch, {"the output has room for ", text_of_elements(has), ", but ", rows,
+                                               rows == 1 ? " arrives" : " arrive"});
         }
     }
     [[nodiscard]] decltype(auto) output() {

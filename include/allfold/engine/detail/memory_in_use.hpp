@@ -46,7 +46,7 @@ inline void add_rows(std::vector<memory_range>& all, const row_layout& rows, con
 
 inline void sort_ranges(memory_in_use& all) {
     const auto by_address = [](std::vector<memory_range>& ranges) {
-        std::ranges::sort(ranges, std::less<const std::byte*>(), &memory_range::begin);
+        std::ranges::sort(ranges, std::less<>(), &memory_range::begin);
     };
     by_address(all.read);
     by_address(all.written);

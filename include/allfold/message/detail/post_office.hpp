@@ -621,9 +621,8 @@ inline std::exception_ptr post_office::objection(const receiving& r, int source,
                         source, " sent rows of ", head.element_bytes, ", with tag ", head.tag})));
     if (head.elements > r.place.elements)
         return std::make_exception_ptr(
-            error(errc::truncated, text({"receive: rank ", rank_, " has room for ", r.place.elements,
-                                         r.place.elements == 1 ? " element" : " elements", ", but rank ", source,
-                                         " sent ", head.elements, ", with tag ", head.tag})));
+            error(errc::truncated, text({"receive: rank ", rank_, " has room for ", text_of_elements(r.place.elements),
+                                         ", but rank ", source, " sent ", head.elements, ", with tag ", head.tag})));
     return nullptr;
 }
 
