@@ -355,7 +355,7 @@ TEST_CASE("a call that differed is named some calls later too, where no message 
 TEST_CASE("no rank waits for ever if one names another root or permutation") {
     for (const int size : {2, 3, 6})
         for (std::size_t which = 0; which < disagreements.size(); ++which)
-            for (const std::size_t n : {1, 3000})
+            for (const std::size_t n : {1U, 3000U})
                 for (const bool is_remote : {false, true}) {
                     INFO(disagreements[which] << ", " << n << " elements, " << size << " ranks, remote: " << is_remote);
                     const auto call = [&](auto& comm) {

@@ -346,7 +346,7 @@ TEST_CASE("members that give different lists hear of it although they exchange n
 TEST_CASE("no rank of a hierarchy waits for ever if one names another root or permutation") {
     for (const int processes : {2, 3})
         for (std::size_t which = 0; which < disagreements.size(); ++which)
-            for (const std::size_t n : {1, 3000})
+            for (const std::size_t n : {1U, 3000U})
                 for (const int odd : {1, 2, 2 * processes - 1}) {
                     INFO(disagreements[which] << ", " << n << " elements, rank " << odd << " of " << 2 * processes);
                     std::vector<outcome> all(2 * static_cast<std::size_t>(processes));

@@ -450,8 +450,8 @@ class execution_task final : public task<Comm> {
         memory_in_use all;
         const call<Comm>& run = run_.about();
         if (arguments_->has_states() || !run.rows.functions->copyable) return all;
-        add_rows(all.read, run.rows, run.memory.input, arguments_->input_rows);
-        add_rows(writes() ? all.written : all.read, run.rows, run.memory.result, arguments_->output_rows);
+        add_operand(all.read, run.rows, run.memory.input, arguments_->input_rows);
+        add_operand(writes() ? all.written : all.read, run.rows, run.memory.result, arguments_->output_rows);
         return all;
     }
     /// False if this rank's result, if it has one, is its own operand in place, as at the root of a broadcast.

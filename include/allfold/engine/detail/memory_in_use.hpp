@@ -35,7 +35,7 @@ inline void add_range(std::vector<memory_range>& all, const std::byte* begin, st
         all.push_back({begin, begin + bytes});
 }
 /// Adds the first `count` rows of an operand, which must be plain bytes.
-inline void add_rows(std::vector<memory_range>& all, const row_layout& rows, const operand& of, std::size_t count) {
+inline void add_operand(std::vector<memory_range>& all, const row_layout& rows, const operand& of, std::size_t count) {
     if (count == 0) return;
     if (of.first.pieces == nullptr)
         for (std::size_t column = 0; column < rows.columns(); ++column)
