@@ -24,8 +24,6 @@ if(NOT MPI_CXX_FOUND)
     find_package(MPI QUIET COMPONENTS CXX)
 endif()
 
-# The target all_verify_interface_header_sets compiles each header on its own; those of MPI only if MPI was found.
-set_target_properties(allfold PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
-set_target_properties(allfold_mpi PROPERTIES VERIFY_INTERFACE_HEADER_SETS "${MPI_CXX_FOUND}")
+include(cmake/headers_alone.cmake)
 
 include(cmake/mpi_libraries.cmake)

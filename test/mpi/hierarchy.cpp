@@ -66,8 +66,7 @@ TEMPLATE_TEST_CASE("threads of processes do what threads and what processes do",
     SUCCEED();
 }
 
-TEMPLATE_TEST_CASE("threads of processes send each other blocks of one length and of several", "", words, matrices,
-                   floats) {
+TEMPLATE_TEST_CASE("threads of processes send each other blocks of one length and of several", "", words, floats) {
     for (const int threads : {1, 2, 3}) {
         const watchdog watch("all_to_all and permute in two levels");
         allfold::run(shared_communicator({}), threads, [&](auto& comm) {

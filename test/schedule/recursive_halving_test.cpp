@@ -62,7 +62,7 @@ TEST_CASE("the blocks of leaves that end in the same bits are those of their ran
 }
 
 TEST_CASE("recursive halving is proved for many ranks and costs what it says") {
-    const std::vector<int> sizes = test::sizes_up_to(test::many / 2);
+    const std::vector<int> sizes = test::sizes_up_to(test::many / 4);
     test::prove_for(allfold::reduce_scatter, recursive_halving{}, sizes,
                     [](const allfold::proof& p, const auto& ranks) {
                         CHECK(p.rounds == ranks.levels + (ranks.extra ? 2 : 0));

@@ -128,8 +128,8 @@ struct explore_options {
     allfold::deadlines deadlines = allfold::deadlines::may_pass;
     /// The `frontier` of an exploration that ended at a limit: it is resumed there.
     std::string frontier = {};
-    std::function<bool(const exploring&)> watch =
-        {};  ///< called after each execution, and now and then in a long one; returning false stops
+    /// Called after each execution, and now and then in a long one; returning false stops.
+    std::function<bool(const exploring&)> watch = {};
 };
 
 namespace detail {
