@@ -180,6 +180,37 @@ TEST_CASE("no rank waits for ever if one names another root or permutation") {
             }
 }
 
+TEST_CASE("a rank that is late is not taken for one in another call") {
+    const watchdog watch("a late rank");
+    communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, {.notice = 2ms});
+    const int P = comm.size();
+    const auto ranks = static_cast<std::size_t>(P);
+    for (int late = 0; late < P; ++late) {
+        const auto hesitate = [&] {
+            if (comm.rank() == late) std::this_thread::sleep_for(15ms);
+        };
+        for (const std::size_t n : {std::size_t{1}, lengths[1]}) {
+            std::vector<int> x(n, comm.rank()), all(n * ranks), y(n);
+            hesitate();
+            allfold::gather(comm, x, all, allfold::root{(late + 1) % P});
+            hesitate();
+            allfold::scatter(comm, all, y, allfold::root{(late + 1) % P});
+            CHECK(y == x);
+            hesitate();
+            allfold::broadcast(comm, x, allfold::root{late});
+            hesitate();
+            allfold::all_reduce(comm, x, sum());
+            CHECK(x == std::vector<int>(n, late * P));
+            hesitate();
+            allfold::permute(comm, x, y, allfold::shift{1});
+            allfold::operation last = allfold::all_reduce.start(comm, y, sum());
+            hesitate();
+            last.wait();
+            CHECK(y == std::vector<int>(n, late * P * P));
+        }
+    }
+}
+
 TEST_CASE("blocks of other lengths than their receivers expect are mismatches") {
     if (alone()) {
         SUCCEED("nobody to differ from");
