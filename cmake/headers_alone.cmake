@@ -2,6 +2,7 @@
 # The target headers_alone compiles each header as the only one of a source; those of MPI only if MPI was found. What a
 # header includes in any case is precompiled, which halves the time, and hides nothing that the header forgets to
 # include. Who includes what is looked up when CMake runs.
+block()
 set(bases allfold/engine/task.hpp allfold/transport/communicator.hpp)  # a header uses the first one that it includes
 
 set(names)
@@ -66,3 +67,4 @@ foreach(base IN LISTS bases)
     set(left ${others})
 endforeach()
 allfold_compile_alone(headers_without_base "" ${left})
+endblock()
