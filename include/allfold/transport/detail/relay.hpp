@@ -180,7 +180,7 @@ class relay {
         if (head.what == relayed_head::kind::departed) ++box->departed;
         if (head.what == relayed_head::kind::question && box->members == head.members) {
             answer(*box, head);
-        } else if (box->awaited < 0) {
+        } else if (box->awaited < 0 && !has_asked(*box, head)) {
             box->in.push_back(std::move(what));
             box->has_news.store(true, std::memory_order_release);
         } else if (box->departed == box->awaited) {
@@ -308,6 +308,14 @@ class relay {
         if (what.what != relayed_head::kind::message && what.what != relayed_head::kind::question) return;
         outgoing_.push_back({process_of(what.origin), refusal(what)});
         has_outgoing_.store(true, std::memory_order_release);
+    }
+    /// Whether this is a question of a rank that has asked before, of an owner that has not joined: one is enough.
+    [[nodiscard]] static bool has_asked(const mailbox& box, const relayed_head& what) {
+        return what.what == relayed_head::kind::question &&
+               std::ranges::any_of(box.in, [&what](const relayed_message& each) {
+                   const relayed_head before = each.head();
+                   return before.what == what.what && before.origin == what.origin && before.members == what.members;
+               });
     }
     /// Tells a rank that waits in vain: the owner's call on that lane is, or was, a different one. If the owner has not
     /// made it yet, the rank will ask again.
