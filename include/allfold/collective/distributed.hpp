@@ -176,7 +176,7 @@ class array_call final : public base_of_call<V> {
             const int root = is_for_all ? -1 : root_;
             const T* const x = in_.elements().data();
             const auto done = [this](const state& all) { store(*out_, all, in_.layout().count); };
-            folding_.total(stages, x, parts_of(array), root, done);
+            folding_.total(stages, x, array, how(), root, done);
         });
     }
     template <class Stages>
@@ -196,7 +196,7 @@ class array_call final : public base_of_call<V> {
                 else
                     store_identity(place);
             };
-            folding_.template prefixes<is_inclusive>(stages, x, parts_of(target), keep);
+            folding_.template prefixes<is_inclusive>(stages, x, target, how(), keep);
         });
     }
 
@@ -225,7 +225,6 @@ class array_call final : public base_of_call<V> {
         const bool any = commutes();
         return {any && !is_scan ? pieces_of::rank : in_one_tree ? pieces_of::tree : pieces_of::block, any};
     }
-    [[nodiscard]] array_pieces parts_of(const block_cyclic& array) const { return {array, comm_.size(), how()}; }
     [[nodiscard]] arrangement_place here() const { return {Collective::promise.name, comm_.rank(), comm_.size()}; }
 
     /// A mark of the types, and of what the operator declares about itself.

@@ -50,6 +50,12 @@ class at_once : public composite<Comm> {
     using composite<Comm>::composite;
     ~at_once() override { this->leave_for_good(); }
 
+    void wait_briefly() noexcept override {
+        for (std::size_t i = 0; i < this->count(); ++i)
+            if (!this->part(i).done()) this->part(i).wait_briefly();
+        this->progress();
+    }
+
   protected:
     void begin_run() override {
         for (std::size_t i = 0; i < this->count(); ++i) this->start_part(i);
@@ -111,6 +117,7 @@ struct together_verbs {
         if constexpr (are_calls) {
             require_outside_operator(comm, name_of_together);
             typename composite<Comm>::tasks prepared;
+            prepared.reserve(sizeof...(Parts));
             if constexpr (Comm::shares_memory) {
                 (prepared.push_back(parts.prepare(comm)), ...);
                 return std::make_unique<at_once<Comm>>(comm, name_of_together, std::move(prepared));

@@ -3,6 +3,7 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -164,24 +165,41 @@ class short_calls final : public background::resource {
         if (where.receives)
             found->result = {made.memory.result.first.row + where.result_first - made.memory.result.first_row,
                              where.result_rows};
-        auto& kept = made.comm.background().kept;
-        if (!kept) kept = std::make_unique<short_calls>();
-        auto& all = static_cast<short_calls&>(*kept);
+        short_calls& all = in(made.comm.background());
         const std::size_t set = set_of(key);
         remembered_call& place = all.calls_[set][all.next_[set]++ % ways];
         place = remembered_call(found.release());
         all.latest_ = nullptr;
         return place.get();
     }
+    /// Whether a call with this key was asked about before; notes that it has been now. For calls that would rather be
+    /// remembered the second time: to remember one takes as long as to run several. all_to_all by sizes that are others
+    /// each time, relative to being remembered the first time: 0.8x the time at 1 KiB, 0.9x at 16 KiB.
+    [[nodiscard]] static bool has_seen(background& of, const call_key& key) {
+        short_calls& all = in(of);
+        const std::size_t set = set_of(key);
+        auto& seen = all.seen_[set];
+        const std::uint64_t mark = mark_of(key);
+        if (std::ranges::find(seen, mark) != seen.end()) return true;
+        seen[all.next_seen_[set]++ % ways] = mark;
+        return false;
+    }
     /// How often a call was found.
     [[nodiscard]] std::uint64_t found() const noexcept { return found_; }
 
   private:
     static constexpr std::size_t sets = 8, ways = 4;
-    [[nodiscard]] static std::size_t set_of(const call_key& key) noexcept {
+    [[nodiscard]] static short_calls& in(background& of) {
+        if (!of.kept) of.kept = std::make_unique<short_calls>();
+        return static_cast<short_calls&>(*of.kept);
+    }
+    [[nodiscard]] static std::uint64_t mark_of(const call_key& key) noexcept {
         const std::uint64_t mixed = reinterpret_cast<std::uintptr_t>(key.types) / sizeof(int) + key.input_rows * 5 +
                                     key.output_rows * 3 + static_cast<std::uint32_t>(key.form) + key.permutation;
-        return static_cast<std::size_t>(mixed * 0x9e3779b97f4a7c15u >> 32) % sets;
+        return mixed * 0x9e3779b97f4a7c15u;
+    }
+    [[nodiscard]] static std::size_t set_of(const call_key& key) noexcept {
+        return static_cast<std::size_t>(mark_of(key) >> 32) % sets;
     }
     /// The key is passed in pieces, so that callers that look at the latest call have theirs in registers.
     template <std::size_t Columns>
@@ -200,6 +218,8 @@ class short_calls final : public background::resource {
 
     std::array<std::array<remembered_call, ways>, sets> calls_;
     std::array<std::uint8_t, sets> next_{};  // the next one to be replaced in each set
+    std::array<std::array<std::uint64_t, ways>, sets> seen_{};  // marks of calls that may be worth remembering
+    std::array<std::uint8_t, sets> next_seen_{};
     const short_call* latest_ = nullptr;     // the latest one found
     std::uint64_t found_ = 0;
 };

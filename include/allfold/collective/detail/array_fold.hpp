@@ -81,7 +81,8 @@ inline void require_elements(const arrangement_place& at, int rank, const array_
                                        array.text(), " on ", at.size, " ranks gives it ", needed});
     };
     compare(said.source, said.source_elements, "source");
-    compare(said.target, said.target_elements, "target");
+    if (said.target != said.source || said.target_elements != said.source_elements)
+        compare(said.target, said.target_elements, "target");
     if (said.overlaps != 0) at.reject(errc::overlap, {"source and target of rank ", rank, " overlap in part"});
 }
 /// Throws if a rank's claim differs from that of rank 0 or is invalid.
@@ -256,8 +257,9 @@ class array_fold {
 
     /// Calls done(fold), for an array that is not empty, on one rank, or on all ranks if `root` is negative.
     template <class Stages, class Done>
-    void total(Stages& stages, const Value* x, const array_pieces& parts, int root, Done done) {
-        learn(stages, x, parts, root);
+    void total(Stages& stages, const Value* x, const block_cyclic& array, const how_folded& how, int root, Done done) {
+        cut(array, how);
+        learn(stages, x, root);
         stages.own([this, root, done] {
             if (root < 0 || root == rank_) done(parts_->goes_to_all() ? fold_of_pieces() : fold_of_sections());
         });
@@ -265,9 +267,10 @@ class array_fold {
 
     /// Calls store(index among own elements, number in the array, prefix) as `folding` does.
     template <bool Inclusive, class Stages, class Store>
-    void prefixes(Stages& stages, const Value* x, const array_pieces& parts, Store store) {
-        learn(stages, x, parts, -1);
-        if (parts.goes_to_all()) {
+    void prefixes(Stages& stages, const Value* x, const block_cyclic& array, const how_folded& how, Store store) {
+        cut(array, how);
+        learn(stages, x, -1);
+        if (parts_->goes_to_all()) {
             starts_ = heap_array<state>(held_);
             stages.own([this] { find_own_starts(); });
         } else {
@@ -280,6 +283,9 @@ class array_fold {
 
   private:
     static constexpr std::size_t max_sent_folds = claim_message::most<state>;
+    /// Prefixes of this many pieces are found at a time, so that a fold need not wait for the one before it.
+    static constexpr std::size_t pieces_abreast = 4;
+    static constexpr bool fits_registers = std::is_trivially_copyable_v<state> && sizeof(state) <= 16;
 
     [[nodiscard]] static std::size_t index(int rank) noexcept { return static_cast<std::size_t>(rank); }
     [[nodiscard]] std::size_t size() const noexcept { return index(ranks_); }
@@ -317,7 +323,10 @@ class array_fold {
         claim_message& own = claim_message_[0];
         if (is_valid_claim(at, claim)) {
             own.claim = claim.hash();
-            if (claim.source == claim.target) fold_into(stages, own, x, {claim.source, ranks_, how});
+            if (claim.source == claim.target) {
+                cut(claim.source, how);
+                fold_into(stages, own, x);
+            }
         }
         claim_messages_ = heap_array<claim_message>(size());
         limited(stages, all_gather, std::span<const claim_message>(claim_message_.data(), 1),
@@ -336,14 +345,14 @@ class array_fold {
         return true;
     }
     template <class Stages>
-    void fold_into(Stages& stages, claim_message& said, const Value* x, const array_pieces& parts) {
+    void fold_into(Stages& stages, claim_message& said, const Value* x) {
         if constexpr (max_sent_folds > 0) {
-            are_folds_sent_ = parts.max_held() <= max_sent_folds;
+            are_folds_sent_ = parts_->max_held() <= max_sent_folds;
             if (!are_folds_sent_) return;
             stages.own([&] {
                 std::array<state, max_sent_folds> own;
-                fold_pieces(x, parts, own.data());
-                std::memcpy(said.folds.data(), own.data(), parts.held_by(rank_) * sizeof(state));
+                fold_pieces(x, own.data());
+                std::memcpy(said.folds.data(), own.data(), parts_->held_by(rank_) * sizeof(state));
             });
         }
     }
@@ -370,22 +379,27 @@ class array_fold {
 
     // --- Folds of pieces, and of sections
 
+    /// Unless it has been done already.
+    void cut(const block_cyclic& array, const how_folded& how) {
+        if (!parts_) parts_.emplace(array, ranks_, how);
+    }
+
     /// Folds the pieces that this rank holds. Afterwards the root, or every rank if `root` is negative, knows the folds
     /// of all pieces or of all sections.
     template <class Stages>
-    void learn(Stages& stages, const Value* x, const array_pieces& parts, int root) {
-        parts_.emplace(parts);
-        held_ = parts.held_by(rank_);
+    void learn(Stages& stages, const Value* x, int root) {
+        held_ = parts_->held_by(rank_);
         if constexpr (max_sent_folds > 0)
             if (are_folds_sent_) return learn_from_claims();
         values_ = heap_array<state>(held_);
-        stages.own([this, x] { fold_pieces(x, *parts_, values_.data()); });
-        if (parts.goes_to_all())
+        stages.own([this, x] { fold_pieces(x, values_.data()); });
+        if (parts_->goes_to_all())
             gather_folds(stages, values_, root);
         else
             fold_section(stages, root);
     }
-    void fold_pieces(const Value* x, const array_pieces& parts, state* folds_of_pieces) const {
+    void fold_pieces(const Value* x, state* folds_of_pieces) const {
+        const array_pieces& parts = *parts_;
         const auto leaf = lifting(x);
         std::size_t local = 0;
         parts.for_each_held(rank_, [&](const piece& p) {
@@ -416,7 +430,10 @@ class array_fold {
     void for_each_fold(Visit visit) const {
         std::vector<const state*> next(size());
         for (int r = 0; r < ranks_; ++r) next[index(r)] = folds_of(r);
-        parts_->for_each([&](const piece&, int holder) { visit(holder, *next[index(holder)]++); });
+        if (parts_->in_turns())
+            parts_->for_each_in_turns([&](std::size_t turn, int holder) { visit(holder, next[index(holder)][turn]); });
+        else
+            parts_->for_each([&](const piece&, int holder) { visit(holder, *next[index(holder)]++); });
     }
     [[nodiscard]] const state* folds_of(int rank) const {
         if (are_folds_sent_) return learned_.data() + index(rank) * max_sent_folds;
@@ -540,19 +557,38 @@ class array_fold {
 
     template <bool Inclusive, class Store>
     void find_prefixes(const Value* x, const Store& store) {
-        const state* before = parts_->goes_to_all() ? starts_.data() : returning_.result();
+        const state* const before = parts_->goes_to_all() ? starts_.data() : returning_.result();
         const auto leaf = lifting(x);
-        std::size_t local = 0;
-        parts_->for_each_held(rank_, [&](const piece& p) {
-            const state* const below = p.first == 0 ? nullptr : before;
+        std::size_t local = 0, number = 0;
+        const auto find = [&](const piece& p) {
+            const state* const below = p.first == 0 ? nullptr : before + number;
             const auto keep = [&](std::size_t at, const state* prefix) { store(at, p.first + at - local, prefix); };
             if (parts_->in_one_tree())
                 folds().template prefixes_in_tree<Inclusive>(leaf, local, p.length, below, keep);
             else
                 folds().template prefixes_in_row<Inclusive>(leaf, local, p.length, below, keep);
             local += p.length;
-            ++before;
+            ++number;
+        };
+        if (parts_->in_one_tree() || !fits_registers) return parts_->for_each_held(rank_, find);
+        std::array<piece, pieces_abreast> row;
+        std::size_t waiting = 0;
+        const auto find_rest = [&] {
+            for (const piece& p : std::span(row).first(std::exchange(waiting, 0))) find(p);
+        };
+        parts_->for_each_held(rank_, [&](const piece& p) {
+            if (p.first == 0) return find(p);
+            if (waiting > 0 && p.length != row[0].length) find_rest();
+            row[waiting++] = p;
+            if (waiting < pieces_abreast) return;
+            const auto keep = [&](std::size_t i, std::size_t at, const state* prefix) {
+                store(local + i * p.length + at, row[i].first + at, prefix);
+            };
+            folds().template prefixes_abreast<Inclusive, pieces_abreast>(leaf, local, p.length, before + number, keep);
+            local += pieces_abreast * p.length;
+            number += std::exchange(waiting, 0);
         });
+        find_rest();
     }
 
     int rank_, ranks_;

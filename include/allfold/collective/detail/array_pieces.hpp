@@ -51,7 +51,7 @@ class array_pieces {
         : array_(array), ranks_(ranks), what_(how.what), in_any_order_(how.in_any_order) {
         if (array.count == 0) return;
         const auto size = static_cast<std::size_t>(ranks);
-        const std::size_t shift = array.offset % array.block;
+        const std::size_t shift = shift_of_block_ = array.offset % array.block;
         const std::size_t blocks = blocks_ = (shift + array.count - 1) / array.block + 1;
         const std::size_t turns = (blocks + size - 1) / size;
         std::size_t most_of_block = 1;
@@ -106,14 +106,19 @@ class array_pieces {
     /// Calls visit(piece) for each piece that a rank holds, in order.
     template <class Visit>
     void for_each_held(int rank, Visit visit) const {
-        const std::size_t held = array_.extent(rank, ranks_);
-        if (held == 0) return;
-        if (what_ == pieces_of::rank) return visit(piece{array_.global_index(rank, 0, ranks_), held});
+        if (what_ == pieces_of::rank) {
+            const std::size_t held = array_.extent(rank, ranks_);
+            if (held > 0) visit(piece{array_.global_index(rank, 0, ranks_), held});
+            return;
+        }
+        const std::size_t turn = turn_of(rank);
+        if (turn >= blocks_) return;
         // The number of elements that other ranks have between two blocks of this rank, capped at the size of the
         // array.
         const std::size_t others = index(ranks_ - 1), all = array_.count;
         const std::size_t between = others > 0 && array_.block > all / others ? all : others * array_.block;
-        std::size_t first = array_.global_index(rank, 0, ranks_), length = rest_of_block(first);
+        std::size_t first = turn == 0 ? 0 : turn * array_.block - shift_of_block_;
+        std::size_t length = std::min(array_.block - (turn == 0 ? shift_of_block_ : 0), all - first);
         while (true) {
             cut(first, length, visit);
             const std::size_t rest = all - first - length;
@@ -129,6 +134,21 @@ class array_pieces {
             for (int r = 0; r < ranks_; ++r) for_each_held(r, [&](const piece& p) { visit(p, r); });
         else
             for (std::size_t number = 0; number < sections_; ++number) for_each_in(number, visit);
+    }
+    /// Whether each piece is a block: ranks hold them in turn.
+    [[nodiscard]] bool in_turns() const noexcept { return what_ == pieces_of::block; }
+    /// Calls visit(turn, holding rank) for each block, in order: it is number `turn` of those that the rank holds.
+    template <class Visit>
+    void for_each_in_turns(Visit visit) const {
+        std::size_t left = blocks_;
+        for (std::size_t turn = 0; left > 0; ++turn) {
+            const std::size_t end = std::min(left, index(ranks_));
+            for (int i = 0, holder = first_rank_; index(i) < end; ++i) {
+                visit(turn, holder);
+                holder = holder + 1 < ranks_ ? holder + 1 : 0;
+            }
+            left -= end;
+        }
     }
     /// The same for the pieces of a section.
     template <class Visit>
@@ -161,7 +181,9 @@ class array_pieces {
         return length / chunk_ + 2 * static_cast<std::size_t>(std::bit_width(std::min(length, chunk_)));
     }
     /// How many ranks have a block before this rank's first block.
-    [[nodiscard]] std::size_t turn_of(int rank) const noexcept { return index((rank - first_rank_ + ranks_) % ranks_); }
+    [[nodiscard]] std::size_t turn_of(int rank) const noexcept {
+        return index(rank - first_rank_ + (rank < first_rank_ ? ranks_ : 0));
+    }
     [[nodiscard]] std::size_t rest_of_block(std::size_t element) const noexcept {
         return std::min(array_.block - (array_.offset + element) % array_.block, array_.count - element);
     }
@@ -190,7 +212,8 @@ class array_pieces {
     bool goes_to_all_ = true;
     int first_rank_ = 0;
     std::size_t blocks_ = 0;
-    std::size_t shift_ = 0;  // position of the first element in the first section
+    std::size_t shift_of_block_ = 0;  // position of the first element in its block
+    std::size_t shift_ = 0;           // the same in the first section
     std::size_t chunk_ = 1;  // positions per section
     std::size_t sections_ = 0;
     std::size_t max_held_ = 0;
@@ -261,6 +284,22 @@ class folding {
         for (; first + unrolled_leaves <= end; first += unrolled_leaves)
             for (std::size_t i = 0; i < unrolled_leaves; ++i) next(first + i);
         for (; first < end; ++first) next(first);
+    }
+    /// The same for `Count` rows of `length` leaves each, one after another, which advance together: calls store(row,
+    /// leaf number in the row, prefix). befores[i] is the fold before row i.
+    template <bool Inclusive, std::size_t Count, class Leaf, class Store>
+    void prefixes_abreast(const Leaf& leaf, std::size_t first, std::size_t length, const State* befores,
+                          const Store& store) const {
+        std::array<State, Count> sums;
+        std::copy_n(befores, Count, sums.begin());
+        for (std::size_t at = 0; at < length; ++at) {
+            for (std::size_t i = 0; i < Count; ++i) {
+                State next = join_(sums[i], leaf(first + i * length + at));
+                const State& prefix = Inclusive ? next : sums[i];
+                store(i, at, std::addressof(prefix));
+                sums[i] = next;
+            }
+        }
     }
     template <bool Inclusive, class Leaf, class Store>
     State prefixes_in_tree(const Leaf& leaf, std::size_t first, std::size_t count, const State* before,

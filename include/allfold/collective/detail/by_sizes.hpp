@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
 #include <memory>
 #include <span>
@@ -14,7 +17,8 @@
 #include "allfold/collective/detail/stages.hpp"
 
 /// @file
-/// An exchange of blocks between ranks that know only what they send: the lengths are exchanged first.
+/// An exchange of blocks between ranks that know only what they send: the lengths are exchanged first, together with
+/// the blocks themselves if those of all ranks are short.
 
 namespace allfold::detail {
 
@@ -53,6 +57,20 @@ template <verb V, class Collective, class... Options>
     return no_lengths && known && takes_any_lengths;
 }
 
+/// A rank's first message to another one. The type is the same whatever the elements are.
+struct block_message {
+    std::uint64_t length = 0;          ///< of the block
+    std::uint64_t type = 0;            ///< of the elements, if the rank sends all its blocks in such messages; else 0
+    std::array<std::byte, 48> block{};  ///< then the block; all in all, one cache line
+
+    template <class T>
+    static constexpr std::size_t most = sizeof(block) / sizeof(T);
+    template <class T>
+    [[nodiscard]] static std::uint64_t type_of() noexcept {
+        return type_hash<T>() | 1;
+    }
+};
+
 /// One such call.
 template <verb V, class Collective, class Comm, class In, class Sizes, class Out, class... Options>
 class exchange_by_sizes final : public base_of_call<V> {
@@ -64,8 +82,8 @@ class exchange_by_sizes final : public base_of_call<V> {
           sizes_(sizes),
           out_(out),
           layout_(&layout),
-          lengths_(static_cast<std::size_t>(comm.size())),
-          expected_(lengths_.size()),
+          sent_messages_(static_cast<std::size_t>(comm.size())),
+          messages_(sent_messages_.size()),
           options_(options...) {}
 
     template <class Stages>
@@ -75,16 +93,21 @@ class exchange_by_sizes final : public base_of_call<V> {
             sent_ = partition::even(rows_of<In>(in_.get()), comm_.size());
             *layout_ = partition::even(rows_of<Out>(out_.get()), comm_.size());
         }
-        stages.own([this] { read_sizes(); });
+        stages.own([this] {
+            read_sizes();
+            if constexpr (may_send_blocks) send_short_blocks();
+        });
         std::apply(
             [&](const auto&... options) {
                 if constexpr (has_option<deadline, Options...>)
-                    stages.run(Collective{}, lengths_, expected_, *find_option<deadline>(options...));
+                    stages.run(Collective{}, sent_messages_, messages_, *find_option<deadline>(options...));
                 else
-                    stages.run(Collective{}, lengths_, expected_);
+                    stages.run(Collective{}, sent_messages_, messages_);
             },
             options_);
         stages.own([this] { make_room(); });
+        if constexpr (may_send_blocks)
+            if (have_blocks()) return store_blocks();
         stages.run_deferred(Collective{}, [this](auto use) {
             std::apply(
                 [&](const auto&... options) {
@@ -95,6 +118,16 @@ class exchange_by_sizes final : public base_of_call<V> {
     }
 
   private:
+    /// Whether the first messages may have blocks in them. An operation in flight has none in its own: it cannot know
+    /// which stages it will need. Both have the same messages, so that one rank may call while another one starts.
+    static constexpr bool may_send_blocks = [] {
+        if constexpr (V == verb::call && (std::same_as<Options, deadline> && ...) &&
+                      element_range<std::remove_reference_t<In>> && element_range<std::remove_reference_t<Out>>) {
+            return std::same_as<element_of<In>, element_of<Out>> && std::is_trivially_copyable_v<element_of<Out>>;
+        }
+        return false;
+    }();
+
     using read_later = std::conditional_t<V == verb::call, borrowed<In>, retained<In>>;
     using read_at_start = std::conditional_t<V == verb::prepare, retained<Sizes>, borrowed<Sizes>>;
     using written_later = std::conditional_t<V == verb::call, borrowed<Out>, retained<Out>>;
@@ -122,11 +155,46 @@ class exchange_by_sizes final : public base_of_call<V> {
         if (const std::size_t rows = rows_of<In>(in_.get()); sent_.total() != rows)
             here().reject(errc::bad_partition,
                           {"the sizes add up to ", sent_.total(), " elements, but the input has ", rows});
-        for (int r = 0; r < comm_.size(); ++r) lengths_[static_cast<std::size_t>(r)] = sent_.extent(r);
+        for (int r = 0; r < comm_.size(); ++r) sent_messages_[static_cast<std::size_t>(r)] = {sent_.extent(r)};
+    }
+    /// Puts the blocks into the first messages, if all are short.
+    void send_short_blocks() {
+        using element = element_of<Out>;
+        const auto& out = out_.get();
+        const element* const from = std::ranges::data(in_.get());
+        if (sent_.largest() > block_message::most<element> ||
+            range_of(from, sent_.total()).shares(range_of(std::ranges::data(out), std::ranges::size(out))))
+            return;
+        for (int r = 0; r < comm_.size(); ++r) {
+            block_message& to = sent_messages_[static_cast<std::size_t>(r)];
+            to.type = block_message::type_of<element>();
+            if (const std::size_t length = sent_.extent(r); length > 0)
+                std::memcpy(to.block.data(), from + sent_.offset(r), length * sizeof(element));
+        }
+    }
+    /// Whether all blocks came with the first messages: all ranks find the same.
+    [[nodiscard]] bool have_blocks() const {
+        return std::ranges::all_of(messages_, [](const block_message& each) {
+            return each.type == block_message::type_of<element_of<Out>>();
+        });
+    }
+    void store_blocks() {
+        auto* const to = std::ranges::data(out_.get());
+        for (int r = 0; r < comm_.size(); ++r)
+            if (const std::size_t length = layout_->extent(r); length > 0)
+                std::memcpy(to + layout_->offset(r), messages_[static_cast<std::size_t>(r)].block.data(),
+                            length * sizeof(element_of<Out>));
+    }
+    template <class T>
+    [[nodiscard]] static memory_range range_of(const T* first, std::size_t count) noexcept {
+        const auto* const begin = reinterpret_cast<const std::byte*>(first);
+        return {begin, begin + count * sizeof(T)};
     }
     /// Finds the partition of the output, and resizes the output to fit if it is a container.
     void make_room() {
-        *layout_ = partition::sizes(expected_);
+        std::vector<std::uint64_t> lengths(messages_.size());
+        std::ranges::transform(messages_, lengths.begin(), &block_message::length);
+        *layout_ = partition::sizes(lengths);
         const std::size_t rows = layout_->total();
         auto& out = out_.get();
         if constexpr (element_range<std::remove_reference_t<Out>>) {
@@ -149,7 +217,7 @@ class exchange_by_sizes final : public base_of_call<V> {
     read_at_start sizes_;
     written_later out_;
     partition* layout_;  // describes the output
-    std::vector<std::uint64_t> lengths_, expected_;
+    std::vector<block_message> sent_messages_, messages_;
     partition sent_ = partition::even(0, 1);
     std::tuple<held_by_call<V, Options>...> options_;
 };

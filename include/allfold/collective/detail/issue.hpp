@@ -246,10 +246,15 @@ inline constexpr std::array<int, 14> values_of_call{};
 template <class Option>
 inline constexpr bool is_permutation = std::same_as<Option, shift> || std::same_as<Option, destinations>;
 
+template <class Option>
+inline constexpr bool says_blocks =
+    std::same_as<Option, partition> || std::same_as<Option, input_blocks> || std::same_as<Option, output_blocks>;
+
 /// The options that a remembered call may have.
 template <class Option>
-inline constexpr bool short_option = std::same_as<Option, root> || std::same_as<Option, delegate> ||
-                                     std::same_as<Option, list_mark> || is_order<Option> || is_permutation<Option>;
+inline constexpr bool short_option =
+    std::same_as<Option, root> || std::same_as<Option, delegate> || std::same_as<Option, list_mark> ||
+    is_order<Option> || is_permutation<Option> || says_blocks<Option>;
 
 /// The mark of a list covers how the list is cut.
 template <class Option, class... All>
@@ -259,7 +264,7 @@ inline constexpr bool is_covered_by_list_mark = std::same_as<Option, partition> 
 template <verb V, class Comm, class Op, class In, class Out, class... Options>
 inline constexpr bool may_be_remembered =
     Comm::has_short_path && (may_be_short<Op, In, Out> || (V == verb::call && may_lift_short<Op, In, Out>)) &&
-    ((short_option<Options> || is_covered_by_list_mark<Options, Options...>) && ...);
+    (short_option<Options> && ...);
 
 /// Finds the mark of the permutation that a call names; false if the call cannot be remembered, as with an invalid
 /// list.
@@ -272,6 +277,16 @@ inline constexpr bool may_be_remembered =
     }
     mark = hash_of_setting(options.setting_of(0, size, 1));
     return true;
+}
+
+/// A mark of the blocks that a call names.
+[[nodiscard]] inline std::uint64_t mark_of_blocks(const call_options& options) noexcept {
+    list_hash hash;
+    for (const partition* each : {options.blocks, options.input_blocks, options.output_blocks}) {
+        hash.add_one(each != nullptr ? static_cast<std::uint64_t>(each->blocks()) : ~std::uint64_t{0});
+        for (int block = 0; each != nullptr && block < each->blocks(); ++block) hash.add_one(each->extent(block));
+    }
+    return hash.mark().value;
 }
 
 /// What distinguishes the call from others, apart from numbers.
@@ -300,6 +315,10 @@ template <class Collective, class Used, class... Options>
     call_key key = data.key(types_key<Collective, order_among<Options...>>(data, op), understood);
     if constexpr ((is_permutation<Options> || ...))
         if (!find_permutation(understood, size, key.permutation)) return {};
+    if constexpr (((says_blocks<Options> && !is_covered_by_list_mark<Options, Options...>) || ...)) {
+        if (size > short_program::max_ranks) return {};
+        key.permutation ^= mark_of_blocks(understood);
+    }
     return key;
 }
 /// Runs a call that the communicator remembers; false if it does not, and the engine has to run it.
@@ -327,7 +346,11 @@ template <verb V, class Collective, class In, class Out, class Comm, class Op, c
 [[nodiscard]] call_key key_to_remember(Comm& comm, const Op& op, Data bind, const Options&... options) {
     if (comm.background().is_running() || (V == verb::call && background::in_flight())) return {};
     using used = short_arguments<Op, In, Out>;
-    return find_key<Collective>(bind([](auto&... x) { return used(x...); }), op, comm.size(), options...);
+    const call_key key =
+        find_key<Collective>(bind([](auto&... x) { return used(x...); }), op, comm.size(), options...);
+    if constexpr ((says_blocks<Options> || ...))  // which may be others in each call
+        if (key.types != nullptr && !short_calls::has_seen(comm.background(), key)) return {};
+    return key;
 }
 
 template <verb V>
