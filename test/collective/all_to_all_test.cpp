@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/collective/all_to_all.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "allfold/collective/sync.hpp"
 #include "allfold/schedule/bruck.hpp"
+#include "allfold/transport/hierarchy.hpp"
 #include "test/collective/all_to_all_checks.hpp"
 #include "test/support/algebras.hpp"
 #include "test/support/catch.hpp"
@@ -117,6 +121,106 @@ TEST_CASE("sizes that are wrong are refused before anything is sent, and a lack 
                 auto later = all_to_all.start(comm, all.in, all.sizes, out, all.came);
                 later.wait();
             });
+}
+
+namespace {
+
+struct text_of_12_bytes {
+    std::array<char, 12> characters;
+    friend bool operator==(const text_of_12_bytes&, const text_of_12_bytes&) = default;
+};
+/// An exchange by sizes of blocks of up to `most` elements: all of them short, or only those from one rank long. In
+/// one turn the ranks start it, in another half of them.
+template <class T, class Comm, class Sample>
+void check_short_blocks(Comm& comm, std::size_t most, int turn, const std::string& where, Sample sample) {
+    const int P = comm.size(), self = comm.rank();
+    const auto length = [&](int from, int to) {
+        return (from == turn % P ? most : most / 2 + 1) - static_cast<std::size_t>((from * 3 + to + turn) % 2);
+    };
+    std::vector<std::size_t> sizes;
+    std::vector<T> in, expected, out;
+    for (int r = 0; r < P; ++r) {
+        sizes.push_back(length(self, r));
+        for (std::size_t i = 0; i < length(self, r); ++i) in.push_back(sample(self * 16 + r, i));
+        for (std::size_t i = 0; i < length(r, self); ++i) expected.push_back(sample(r * 16 + self, i));
+    }
+    allfold::partition layout = allfold::partition::even(0, 1);
+    if ((turn + self) % 3 == 0)
+        allfold::all_to_all.start(comm, in, sizes, out, layout).wait();
+    else
+        layout = allfold::all_to_all(comm, in, sizes, out);
+    expect_equal(out, expected, where);
+    for (int r = 0; r < P; ++r) expect(layout.extent(r) == length(r, self), where + ": what has arrived");
+}
+template <class Comm>
+void check_short_blocks(Comm& comm, const std::string& where) {
+    for (int turn = 0; turn < 6; ++turn)
+        for (const std::size_t bytes : {4, 44, 48, 52, 64, 400}) {
+            const std::string here = where + ", " + std::to_string(bytes) + " bytes, turn " + std::to_string(turn);
+            check_short_blocks<int>(comm, bytes / 4, turn, here,
+                                    [](int pair, std::size_t i) { return pair * 1000 + static_cast<int>(i); });
+            check_short_blocks<text_of_12_bytes>(comm, bytes / 12 + 1, turn, here, [](int pair, std::size_t i) {
+                return text_of_12_bytes{{static_cast<char>(pair), static_cast<char>(i), 'x'}};
+            });
+        }
+}
+
+}  // namespace
+
+namespace {
+
+/// At least one rank throws this, and no rank returns as if nothing had happened.
+void require_error_on_all(const std::vector<outcome>& outcomes, allfold::errc code, const char* words) {
+    CHECK(std::ranges::any_of(outcomes, [&](const outcome& each) { return each.code == code && each.says(words); }));
+    for (const outcome& each : outcomes) {
+        INFO(each.text);
+        CHECK(each.code.has_value());
+    }
+}
+
+}  // namespace
+
+TEST_CASE("blocks that are about as short as the message that says how long they are arrive whole") {
+    for (const int size : {1, 2, 3, 5, 8}) {
+        const std::string where = std::to_string(size) + " ranks";
+        on_ranks(size, [&](auto& comm) { check_short_blocks(comm, where); });
+        on_ranks(
+            size,
+            [&](auto& base) {
+                remote comm(base);
+                check_short_blocks(comm, where + ", remote");
+            },
+            roomy);
+    }
+    for (const int processes : {2, 3})
+        on_ranks(processes, [&](auto& across) {
+            allfold::run(across, 2, [&](auto& comm) { check_short_blocks(comm, "threads of threads"); });
+        });
+    SUCCEED();
+}
+
+TEST_CASE("short blocks by sizes of different types, or in memory that is read as well, are refused like long ones") {
+    for (const int length : {1, 100}) {
+        const auto types = outcomes_on_ranks(2, [length](auto& comm) {
+            const std::vector<int> sizes(2, length);
+            if (comm.rank() == 0) {
+                std::vector<int> in(sizes.size() * static_cast<std::size_t>(length)), out;
+                allfold::all_to_all(comm, in, sizes, out);
+            } else {
+                std::vector<float> in(sizes.size() * static_cast<std::size_t>(length)), out;
+                allfold::all_to_all(comm, in, sizes, out);
+            }
+        });
+        require_error_on_all(types, allfold::errc::mismatch, "float");
+        const auto overlapping = outcomes_on_ranks(2, [length](auto& comm) {
+            const std::vector<int> sizes(2, length);
+            std::vector<int> x(3 * static_cast<std::size_t>(length));
+            const std::span<int> all(x);
+            allfold::all_to_all(comm, all.first(sizes.size() * static_cast<std::size_t>(length)), sizes,
+                                all.last(sizes.size() * static_cast<std::size_t>(length)));
+        });
+        require_error_on_all(overlapping, allfold::errc::overlap, "overlap");
+    }
 }
 
 TEST_CASE("all_to_all refuses what it cannot cut") {

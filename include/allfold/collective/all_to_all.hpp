@@ -179,7 +179,8 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
 /// - Cost: on shared memory 1 round, in which each rank sends (P-1)/P of the operand. By messages, short blocks of
 ///   equal length take ceil(log2 P) rounds (`bruck{}`), others 1 round of P-1 messages (`direct{}`), and long ones P-1
 ///   rounds (`pairwise{}`). A `window{}` has no effect on blocks of different lengths. By sizes: one more all_to_all,
-///   of 8 bytes per rank; a `deadline{}` applies to each of the two separately.
+///   of 64 bytes per rank; a blocking call without other options than a `deadline{}` takes nothing more than that if
+///   all blocks of all ranks have at most 48 bytes. A `deadline{}` applies to each of the two separately.
 /// - Errors: `bad_partition` for elements that cannot be divided into P blocks of equal length, for partitions that do
 ///   not have P blocks or have another total, and for `bruck{}` with blocks of different lengths; `mismatch`, with both
 ///   ranks and lengths, if input and output both have blocks of equal length but not the same one, or if a block is not

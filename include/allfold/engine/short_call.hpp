@@ -217,10 +217,10 @@ class short_calls final : public background::resource {
     }
 
     std::array<std::array<remembered_call, ways>, sets> calls_;
-    std::array<std::uint8_t, sets> next_{};  // the next one to be replaced in each set
+    std::array<std::uint8_t, sets> next_{};                     // the next one to be replaced in each set
     std::array<std::array<std::uint64_t, ways>, sets> seen_{};  // marks of calls that may be worth remembering
     std::array<std::uint8_t, sets> next_seen_{};
-    const short_call* latest_ = nullptr;     // the latest one found
+    const short_call* latest_ = nullptr;  // the latest one found
     std::uint64_t found_ = 0;
 };
 

@@ -214,7 +214,7 @@ class array_pieces {
     std::size_t blocks_ = 0;
     std::size_t shift_of_block_ = 0;  // position of the first element in its block
     std::size_t shift_ = 0;           // the same in the first section
-    std::size_t chunk_ = 1;  // positions per section
+    std::size_t chunk_ = 1;           // positions per section
     std::size_t sections_ = 0;
     std::size_t max_held_ = 0;
 };

@@ -59,8 +59,8 @@ template <verb V, class Collective, class... Options>
 
 /// A rank's first message to another one. The type is the same whatever the elements are.
 struct block_message {
-    std::uint64_t length = 0;          ///< of the block
-    std::uint64_t type = 0;            ///< of the elements, if the rank sends all its blocks in such messages; else 0
+    std::uint64_t length = 0;           ///< of the block
+    std::uint64_t type = 0;             ///< of the elements, if the rank sends all its blocks in such messages; else 0
     std::array<std::byte, 48> block{};  ///< then the block; all in all, one cache line
 
     template <class T>

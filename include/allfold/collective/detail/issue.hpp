@@ -250,15 +250,18 @@ template <class Option>
 inline constexpr bool says_blocks =
     std::same_as<Option, partition> || std::same_as<Option, input_blocks> || std::same_as<Option, output_blocks>;
 
+/// The mark of a list covers how the list is cut.
+template <class Option, class... All>
+inline constexpr bool is_covered_by_list_mark = std::same_as<Option, partition> && has_option<list_mark, All...>;
+/// Whether a call names blocks that no mark covers.
+template <class... Options>
+inline constexpr bool names_blocks = ((says_blocks<Options> && !is_covered_by_list_mark<Options, Options...>) || ...);
+
 /// The options that a remembered call may have.
 template <class Option>
 inline constexpr bool short_option =
     std::same_as<Option, root> || std::same_as<Option, delegate> || std::same_as<Option, list_mark> ||
     is_order<Option> || is_permutation<Option> || says_blocks<Option>;
-
-/// The mark of a list covers how the list is cut.
-template <class Option, class... All>
-inline constexpr bool is_covered_by_list_mark = std::same_as<Option, partition> && has_option<list_mark, All...>;
 
 /// Whether calls of these types may be remembered.
 template <verb V, class Comm, class Op, class In, class Out, class... Options>
@@ -315,7 +318,7 @@ template <class Collective, class Used, class... Options>
     call_key key = data.key(types_key<Collective, order_among<Options...>>(data, op), understood);
     if constexpr ((is_permutation<Options> || ...))
         if (!find_permutation(understood, size, key.permutation)) return {};
-    if constexpr (((says_blocks<Options> && !is_covered_by_list_mark<Options, Options...>) || ...)) {
+    if constexpr (names_blocks<Options...>) {
         if (size > short_program::max_ranks) return {};
         key.permutation ^= mark_of_blocks(understood);
     }
@@ -346,9 +349,8 @@ template <verb V, class Collective, class In, class Out, class Comm, class Op, c
 [[nodiscard]] call_key key_to_remember(Comm& comm, const Op& op, Data bind, const Options&... options) {
     if (comm.background().is_running() || (V == verb::call && background::in_flight())) return {};
     using used = short_arguments<Op, In, Out>;
-    const call_key key =
-        find_key<Collective>(bind([](auto&... x) { return used(x...); }), op, comm.size(), options...);
-    if constexpr ((says_blocks<Options> || ...))  // which may be others in each call
+    const call_key key = find_key<Collective>(bind([](auto&... x) { return used(x...); }), op, comm.size(), options...);
+    if constexpr (names_blocks<Options...>)  // which may be others in each call
         if (key.types != nullptr && !short_calls::has_seen(comm.background(), key)) return {};
     return key;
 }
