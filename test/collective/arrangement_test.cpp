@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <numeric>
@@ -12,6 +13,7 @@
 
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/algebra/mean.hpp"
+#include "allfold/engine/short_call.hpp"
 #include "test/collective/arrangement_checks.hpp"
 #include "test/support/algebras.hpp"
 #include "test/support/catch.hpp"
@@ -49,6 +51,37 @@ TEMPLATE_TEST_CASE("lists and axes work where ranks share no memory", "", words,
                 check_arrangements<TestType>(comm, std::to_string(size) + " ranks, remote");
             },
             roomy);
+    SUCCEED();
+}
+
+TEST_CASE("short calls whose blocks lie anywhere are remembered, and look again at where the blocks lie") {
+    const auto remembered = [](auto& comm) {
+        const auto* const calls = static_cast<const allfold::detail::short_calls*>(comm.background().kept.get());
+        return calls != nullptr ? calls->found() : 0;
+    };
+    for (const int size : {2, 3})
+        on_ranks(size, [&](auto& comm) {
+            const auto thrice = [&](const std::string& what, auto check) {
+                const auto where = what + ", " + std::to_string(size) + " ranks";
+                std::uint64_t before = 0;
+                for (int time = 0; time < 3; ++time) {
+                    if (time == 2) before = remembered(comm);
+                    check(where + ", time " + std::to_string(time));
+                }
+                expect(remembered(comm) > before, where + ": nothing is remembered");
+            };
+            const auto ranks = static_cast<std::size_t>(size);
+            const std::vector<std::size_t> lengths{ranks - 1, 0, ranks, ranks + 1};
+            thrice("axes", [&](const auto& where) { check_axes<matrices>(comm, 3, where); });
+            thrice("split and concat",
+                   [&](const auto& where) { check_split_and_concat<matrices>(comm, 3, true, where); });
+            thrice("uneven split and concat",
+                   [&](const auto& where) { check_split_and_concat<matrices>(comm, 3, false, where); });
+            thrice("displacements", [&](const auto& where) { check_displacements<matrices>(comm, 1, where); });
+            thrice("shards", [&](const auto& where) {
+                check_list_of_blocks<matrices>(comm, lengths, &allfold::partition::even, where);
+            });
+        });
     SUCCEED();
 }
 

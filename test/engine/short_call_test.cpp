@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +21,8 @@
 #include "allfold/data/tensor_view.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/error.hpp"
+#include "allfold/schedule/direct.hpp"
+#include "allfold/schedule/recursive_doubling.hpp"
 #include "allfold/schedule/ring.hpp"
 #include "allfold/transport/detail/groups_of_cores.hpp"
 #include "test/collective/all_reduce_checks.hpp"
@@ -194,6 +197,75 @@ TEST_CASE("calls that name their blocks are remembered with these blocks") {
                    "other blocks of the same total");
         });
     SUCCEED();
+}
+
+TEST_CASE("calls with a deadline or an algorithm without parameters are remembered") {
+    for (const int P : {2, 3, 8})
+        on_ranks(P, [P](communicator& comm) {
+            const std::string where = "P = " + std::to_string(P);
+            const problem<matrices> p(P, 5);
+            const allfold::deadline limit{std::chrono::minutes(5)};
+            std::vector<matrix> out(5);
+            const auto fold = [&](auto... options) {
+                return [&, options...] {
+                    std::ranges::fill(out, matrices::margin());
+                    allfold::all_reduce(comm, p.operand(comm.rank()), out, p.op, options...);
+                    expect_equal(out, p.total(), where);
+                };
+            };
+            fold(allfold::direct{})();
+            expect(!goes_the_short_way(comm, fold(limit)), where + ": no algorithm is not the same as this one");
+            for (int time = 0; time < 3; ++time) {
+                expect(goes_the_short_way(comm, fold(limit)), where + ", with a deadline");
+                expect(goes_the_short_way(comm, fold()), where + ", without");
+                expect(goes_the_short_way(comm, fold(allfold::direct{})), where + ", direct");
+                expect(goes_the_short_way(comm, fold(limit, allfold::direct{})), where + ", direct, with a deadline");
+            }
+            fold(allfold::recursive_doubling{})();
+            fold(allfold::recursive_doubling{}, limit)();
+        });
+    SUCCEED();
+}
+
+TEST_CASE("ranks that name different algorithms in a call that they have made before learn it") {
+    const auto outcomes = outcomes_on_ranks(2, [](communicator& comm) {
+        int x = 1;
+        for (int time = 0; time < 4; ++time) {
+            if (comm.rank() == 1) allfold::all_reduce(comm, x, allfold::sum(), allfold::direct{});
+            if (comm.rank() == 0 && time < 3) allfold::all_reduce(comm, x, allfold::sum(), allfold::direct{});
+            if (comm.rank() == 0 && time == 3) allfold::all_reduce(comm, x, allfold::sum());
+        }
+    });
+    for (const outcome& each : outcomes) {
+        INFO(each.text);
+        CHECK((each.code == allfold::errc::mismatch || each.code == allfold::errc::peer_failed));
+    }
+    CHECK(std::ranges::any_of(outcomes, [](const outcome& each) { return each.says("direct"); }));
+}
+
+TEST_CASE("the deadline of a call that was made before passes, and that of the next call counts anew") {
+    for (const int P : {2, 3}) {
+        std::atomic<bool> is_over = false;
+        const auto outcomes = outcomes_on_ranks(P, [&](communicator& comm) {
+            int x = 1;
+            const allfold::deadline limit{std::chrono::milliseconds(200)}, long_one{std::chrono::minutes(5)};
+            for (int time = 0; time < 3; ++time) allfold::all_reduce(comm, x, allfold::sum(), long_one);
+            if (comm.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+            allfold::all_reduce(comm, x, allfold::sum());  // without one: the one before has nothing to do with it
+            while (comm.rank() == P - 1 && !is_over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            try {
+                allfold::all_reduce(comm, x, allfold::sum(), limit);
+            } catch (...) {
+                is_over = true;
+                throw;
+            }
+        });
+        for (int r = 0; r < P; ++r) {
+            INFO("P = " << P << ", rank " << r << ": " << outcomes[static_cast<std::size_t>(r)].text);
+            CHECK(outcomes[static_cast<std::size_t>(r)].code.has_value());
+        }
+        CHECK(std::ranges::any_of(outcomes, [](const outcome& each) { return each.code == allfold::errc::timeout; }));
+    }
 }
 
 TEST_CASE("started calls that name their blocks are remembered") {
@@ -698,7 +770,10 @@ TEST_CASE("a plan says whether a call will be short when it is made again") {
         expect(says(allfold::all_reduce.plan(comm, most, allfold::sum())), "as much as is copied");
         expect(says(allfold::all_reduce.plan(comm, most, allfold::sum()), copied), "so much is copied");
         expect(!says(allfold::all_reduce.plan(comm, most + 2, allfold::sum())), "more");
-        expect(!says(allfold::all_reduce.plan(comm, 8, allfold::sum(), allfold::ring())), "an algorithm is named");
+        expect(says(allfold::all_reduce.plan(comm, 8, allfold::sum(), allfold::ring())), "an algorithm is named");
+        expect(says(allfold::all_reduce.plan(comm, 8, allfold::sum(), allfold::deadline{std::chrono::seconds(1)})),
+               "a deadline");
+        expect(!says(allfold::all_reduce.plan(comm, 8, allfold::sum(), allfold::window{8})), "a window is named");
         expect(says(allfold::broadcast.plan(comm, 32 << 10, allfold::root{1})), "broadcast of 32 KiB");
         expect(!says(allfold::broadcast.plan(comm, 32 << 10), copied), "32 KiB are copied anyway");
         for (const std::size_t KiB : {33U, 128U}) {

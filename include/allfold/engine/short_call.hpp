@@ -8,8 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
+#include "allfold/engine/deadline.hpp"
 #include "allfold/engine/operands.hpp"
 #include "allfold/engine/options.hpp"
 #include "allfold/engine/shape.hpp"
@@ -184,6 +186,27 @@ class short_calls final : public background::resource {
         seen[all.next_seen_[set]++ % ways] = mark;
         return false;
     }
+    /// While this lives, calls that are made again on a communicator wait no longer than this. Kept here rather than
+    /// passed on, since few calls have a deadline, and fewer wait for longer than a moment.
+    class limited {
+      public:
+        limited(const background& of, const deadline& limit) noexcept : of_(static_cast<short_calls*>(of.kept.get())) {
+            if (of_ != nullptr) of_->limit_ = &limit;
+        }
+        limited(const limited&) = delete;
+        limited& operator=(const limited&) = delete;
+        ~limited() {
+            if (of_ != nullptr) of_->limit_ = nullptr;
+        }
+
+      private:
+        short_calls* of_;
+    };
+    /// When a call that waits now has to end.
+    [[nodiscard]] static std::optional<deadline::clock::time_point> until(const background& of) {
+        const deadline* const limit = static_cast<const short_calls&>(*of.kept).limit_;
+        return limit != nullptr ? limit->from_now() : std::nullopt;
+    }
     /// How often a call was found.
     [[nodiscard]] std::uint64_t found() const noexcept { return found_; }
 
@@ -222,6 +245,7 @@ class short_calls final : public background::resource {
     std::array<std::uint8_t, sets> next_seen_{};
     const short_call* latest_ = nullptr;  // the latest one found
     std::uint64_t found_ = 0;
+    const deadline* limit_ = nullptr;  // of the call that this rank makes; null if there is none
 };
 
 }  // namespace allfold::detail

@@ -412,7 +412,7 @@ template <communicator Comm>
 [[gnu::noinline]] void wait_for_rest(const short_operands<Comm>& all, int round, std::size_t posted,
                                      std::size_t received, bool at_once) {
     short_run<Comm> rest(all, round, posted, received, at_once);
-    all.comm.wait(rest, std::nullopt);
+    all.comm.wait(rest, short_calls::until(all.comm.background()));
 }
 
 /// Takes the messages of a round that arrive; returns how many.

@@ -237,10 +237,10 @@ template <class Comm, class Collective, class Bound, class Algorithm>
 }
 
 /// Its address distinguishes calls with these types from all others.
-template <class Collective, class Op, class Element, class Order>
+template <class Collective, class Op, class Element, class Order, class Algorithm>
 inline constexpr int types_of_call = 0;
 /// The same if values matter as well as types: one address for each alignment and each answer of the operator.
-template <class Collective, class Op, class Element, class Order>
+template <class Collective, class Op, class Element, class Order, class Algorithm>
 inline constexpr std::array<int, 14> values_of_call{};
 
 template <class Option>
@@ -250,24 +250,27 @@ template <class Option>
 inline constexpr bool says_blocks =
     std::same_as<Option, partition> || std::same_as<Option, input_blocks> || std::same_as<Option, output_blocks>;
 
-/// The mark of a list covers how the list is cut.
+/// The mark of a list covers how the list is cut, and which of its pieces form a block.
 template <class Option, class... All>
-inline constexpr bool is_covered_by_list_mark = std::same_as<Option, partition> && has_option<list_mark, All...>;
+inline constexpr bool is_covered_by_list_mark =
+    (std::same_as<Option, partition> || is_arrangement<Option>) && has_option<list_mark, All...>;
 /// Whether a call names blocks that no mark covers.
 template <class... Options>
 inline constexpr bool names_blocks = ((says_blocks<Options> && !is_covered_by_list_mark<Options, Options...>) || ...);
 
-/// The options that a remembered call may have.
+/// The options that a remembered call may have: an algorithm without parameters is told by its type.
 template <class Option>
 inline constexpr bool short_option =
-    std::same_as<Option, root> || std::same_as<Option, delegate> || std::same_as<Option, list_mark> ||
-    is_order<Option> || is_permutation<Option> || says_blocks<Option>;
+    (algorithm<Option> && std::is_empty_v<Option>) || std::same_as<Option, root> || std::same_as<Option, delegate> ||
+    std::same_as<Option, list_mark> || is_order<Option> || is_permutation<Option> || says_blocks<Option>;
 
 /// Whether calls of these types may be remembered.
 template <verb V, class Comm, class Op, class In, class Out, class... Options>
 inline constexpr bool may_be_remembered =
     Comm::has_short_path && (may_be_short<Op, In, Out> || (V == verb::call && may_lift_short<Op, In, Out>)) &&
-    (short_option<Options> && ...);
+    ((short_option<Options> || is_covered_by_list_mark<Options, Options...> ||
+      (V == verb::call && std::same_as<Options, deadline>)) &&
+     ...);
 
 /// Finds the mark of the permutation that a call names; false if the call cannot be remembered, as with an invalid
 /// list.
@@ -293,7 +296,7 @@ inline constexpr bool may_be_remembered =
 }
 
 /// What distinguishes the call from others, apart from numbers.
-template <class Collective, class Order, class Used>
+template <class Collective, class Order, class Algorithm, class Used>
 [[nodiscard]] const void* types_key([[maybe_unused]] const Used& data,
                                     [[maybe_unused]] const typename Used::operation& op) {
     using operation = typename Used::operation;
@@ -303,9 +306,9 @@ template <class Collective, class Order, class Used>
         std::size_t which = 0;
         if constexpr (Used::is_raw) which = 2 * static_cast<std::size_t>(std::countr_zero(data.alignment()));
         if constexpr (is_asked) which += op.commutative() ? 1 : 0;
-        return &values_of_call<Collective, operation, given, Order>[which];
+        return &values_of_call<Collective, operation, given, Order, Algorithm>[which];
     } else {
-        return &types_of_call<Collective, operation, given, Order>;
+        return &types_of_call<Collective, operation, given, Order, Algorithm>;
     }
 }
 
@@ -315,7 +318,8 @@ template <class Collective, class Used, class... Options>
                                 const Options&... options) {
     if (!data.are_plain()) return {};
     const call_options understood(options...);
-    call_key key = data.key(types_key<Collective, order_among<Options...>>(data, op), understood);
+    call_key key =
+        data.key(types_key<Collective, order_among<Options...>, algorithm_among<Options...>>(data, op), understood);
     if constexpr ((is_permutation<Options> || ...))
         if (!find_permutation(understood, size, key.permutation)) return {};
     if constexpr (names_blocks<Options...>) {
@@ -331,7 +335,13 @@ template <class Collective, class In, class Out, class Comm, class Op, class Dat
     using used = short_arguments<Op, In, Out>;
     const used data = bind([](auto&... x) { return used(x...); });
     const call_key key = find_key<Collective>(data, op, comm.size(), options...);
-    return key.types != nullptr && data.run(comm, op, key);
+    if (key.types == nullptr) return false;
+    if constexpr (has_option<deadline, Options...>) {
+        const short_calls::limited waits(comm.background(), *find_option<deadline>(options...));
+        return data.run(comm, op, key);
+    } else {
+        return data.run(comm, op, key);
+    }
 }
 /// The same in the background; null if the engine has to run it.
 template <class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>

@@ -298,10 +298,13 @@ template <class Op, class Element>
                bytes / sizeof(Element) * sizeof(state) <= max_state_bytes;
 }
 
-/// Adds the reason to the plan if the call is one that the communicator will remember.
+/// Adds the reason to the plan if the call is one that the communicator will remember, unless it depends on how its
+/// blocks are cut.
 template <class Collective, class Comm, class... Options>
 [[nodiscard]] plan with_short_path(plan own, const Comm& comm, std::size_t bytes) {
-    if constexpr (Comm::has_short_path && (short_option<Options> && ...)) {
+    constexpr bool may_be =
+        ((short_option<Options> || std::same_as<Options, deadline>) && ...) && !(says_blocks<Options> || ...);
+    if constexpr (Comm::has_short_path && may_be) {
         const any_schedule mine = own.schedule(comm.rank());
         const int cut = mine.blocks();
         const partition blocks = partition::even(bytes, std::max(1, cut));
