@@ -245,6 +245,57 @@ void all_to_all_by_sizes(process_stage& on) {
     });
 }
 
+void all_gather_uneven(process_stage& on) {
+    const operands<float> x(on);
+    const auto sizes = uneven_blocks(x.input.size(), on.what.ranks);
+    std::vector<int> from(sizes.size());
+    std::exclusive_scan(sizes.begin(), sizes.end(), from.begin(), 0);
+    const auto rank = static_cast<std::size_t>(on.group.rank());
+    on.measure<uneven_blocks_of_floats>("MPI", [&] {
+        MPI_Allgatherv(x.input.data() + from[rank], sizes[rank], MPI_FLOAT, x.output.data(), sizes.data(), from.data(),
+                       MPI_FLOAT, MPI_COMM_WORLD);
+    });
+}
+void reduce_scatter_uneven(process_stage& on) {
+    const operands<float> x(on);
+    const auto sizes = uneven_blocks(x.input.size(), on.what.ranks);
+    on.measure<uneven_blocks_of_sums>("MPI", [&] {
+        MPI_Reduce_scatter(x.input.data(), x.output.data(), sizes.data(), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    });
+}
+
+/// A block arrives as columns: a vector type, whose next instance begins with the next column.
+void all_gather_axis(process_stage& on) {
+    const operands<float> x(on);
+    const int rows = static_cast<int>(rows_of_matrix), width = x.count() / rows;
+    MPI_Datatype vector = MPI_DATATYPE_NULL, columns = MPI_DATATYPE_NULL;
+    MPI_Type_vector(rows, width, width * on.what.ranks, MPI_FLOAT, &vector);
+    MPI_Type_create_resized(vector, 0, static_cast<MPI_Aint>(sizeof(float)) * width, &columns);
+    MPI_Type_commit(&columns);
+    on.measure<columns_of_floats>("MPI", [&] {
+        MPI_Allgather(x.input.data(), x.count(), MPI_FLOAT, x.output.data(), 1, columns, MPI_COMM_WORLD);
+    });
+    MPI_Type_free(&columns);
+    MPI_Type_free(&vector);
+}
+
+void images(process_stage& on) {
+    const operands<float> x(on);
+    on.measure<sums_of_images>("MPI", [&] {
+        sums_of_images::fold_images(x.input, x.output);
+        MPI_Allreduce(MPI_IN_PLACE, x.output.data(), x.count(), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    });
+}
+
+void team(process_stage& on) {
+    const operands<float> x(on);
+    MPI_Comm reversed = MPI_COMM_NULL;
+    MPI_Comm_split(MPI_COMM_WORLD, 0, -on.group.rank(), &reversed);
+    on.measure<sum_of_floats>(
+        "MPI", [&] { MPI_Allreduce(x.input.data(), x.output.data(), x.count(), MPI_FLOAT, MPI_SUM, reversed); });
+    MPI_Comm_free(&reversed);
+}
+
 void permute(process_stage& on) {
     const operands<float> x(on);
     const int ranks = on.what.ranks, above = (on.group.rank() + 1) % ranks,
@@ -490,6 +541,11 @@ constexpr std::array contests{
     contest{"exclusive_scan", exclusive_scan},
     contest{"scan", scan},
     contest{"distributed_scan", distributed_scan},
+    contest{"all_gather_uneven", all_gather_uneven},
+    contest{"reduce_scatter_uneven", reduce_scatter_uneven},
+    contest{"all_gather_axis", all_gather_axis},
+    contest{"images", images},
+    contest{"team", team},
     contest{"start", start},
     contest{"in_flight", in_flight},
     contest{"list", list},

@@ -7,8 +7,8 @@ operand of one rank. Between two calls every contestant reads its result and wri
 
   ours/bound   the bound is the fastest of several collectives, or of several ways to pass messages one by one without
                matching, tags and lengths, written by hand for this size (bench/bound.hpp, message_bound.hpp); with
-               more ranks than CPUs, with the best hand-written wait; for start, in_flight, persistent and lists it is
-               our blocking call on as many bytes
+               more ranks than CPUs, with the best hand-written wait; for start, in_flight, persistent, lists, uneven blocks,
+               columns, images and teams it is our blocking call on as many bytes without any of these
   MPI/ours     the best of the installed MPI libraries, in their default configuration, with processes as ranks; for
                the merge three all-reduces, as one does it with MPI; for lists and together, which MPI lacks, its
                calls one by one; for distributed_scan an all-gather of the block sums between two loops
@@ -58,12 +58,17 @@ SIZES = {
     "gather": LENGTHS,
     "all_to_all": LENGTHS,
     "all_to_all_by_sizes": LENGTHS,
+    "all_gather_uneven": LENGTHS,
+    "reduce_scatter_uneven": LENGTHS,
+    "all_gather_axis": [256, *LISTS],
     "permute": LENGTHS,
     "reduce": LENGTHS,
     "inclusive_scan": LENGTHS,
     "exclusive_scan": LENGTHS,
     "scan": [matrices * MATRIX for matrices in (1, 32, KIB, 32 * KIB)],
     "distributed_scan": LENGTHS[:6],
+    "images": [images * 16 for images in (1, 16, 256, 16 * KIB, 256 * KIB)],
+    "team": SHORT,
     "start": SHORT,
     "in_flight": SHORT,
     "persistent": SHORT,
@@ -108,6 +113,9 @@ TITLES = {
     "gather": "gather of floats, bytes of all blocks, and a barrier",
     "all_to_all": "all_to_all of floats, bytes of all blocks",
     "all_to_all_by_sizes": "all_to_all of floats in blocks of several lengths, of which a rank knows those that it sends",
+    "all_gather_uneven": "all_gather of floats in blocks of several lengths, bytes of all",
+    "reduce_scatter_uneven": "reduce_scatter, sum of floats in blocks of several lengths, bytes of all",
+    "all_gather_axis": "all_gather of columns of a matrix of floats, bytes of all",
     "permute": "permute of floats to the next rank",
     "reduce": "reduce, sum of floats, and a barrier",
     "inclusive_scan": "inclusive_scan, sum of floats, and a barrier",
@@ -115,6 +123,8 @@ TITLES = {
     "product": "all_reduce, product of 2x2 matrices",
     "scan": "inclusive_scan, product of 2x2 matrices, and a barrier",
     "distributed_scan": "inclusive_scan, sum of floats of one array in round-robin blocks of 64, and a barrier",
+    "images": "all_reduce, sum of four operands of floats of each rank, bytes of the four",
+    "team": "all_reduce, sum of floats, on a team of all ranks in reverse",
     "start": "all_reduce, sum of floats, started and waited for",
     "in_flight": "all_reduce, sum of floats, one of 16 in flight",
     "persistent": "all_reduce, sum of floats, prepared once, started and waited for",
@@ -128,10 +138,10 @@ TITLES = {
     "halo": "halo exchange in 3 dimensions, bytes of six faces",
 }
 LISTS_OF = ("list", "reduce_scatter_list", "all_gather_list")
-ELEMENTS = {"merge": STATE, "scan": MATRIX, "product": MATRIX, "halo": 24, "together": 12,
-            **dict.fromkeys(LISTS_OF, 32)}  # bytes; in other rows a float
+ELEMENTS = {"merge": STATE, "scan": MATRIX, "product": MATRIX, "halo": 24, "together": 12, "all_gather_axis": 32,
+            "images": 16, **dict.fromkeys(LISTS_OF, 32)}  # bytes; in other rows a float
 IN_BLOCKS = ("all_gather", "reduce_scatter", "scatter", "gather", "all_to_all", "reduce_scatter_bf16",
-             "reduce_scatter_list", "all_gather_list", "together")
+             "reduce_scatter_list", "all_gather_list", "together", "all_gather_axis")
 IN_PAIRS = ("ping_pong", "message_rate")  # of ranks
 WITHOUT_MPI = ("persistent",)  # needs MPI 4
 PLACEMENTS = ("smt", "near", "far", "one")
@@ -514,7 +524,7 @@ class Table:
         for table in tables:
             rows[table.row, table.ranks][table.placement] = table
         cells = lambda pairs: "".join(f"   {bound:<21}{mpi:<21}" for bound, mpi in pairs)
-        line = lambda row, ranks, pairs: print(f"{row:<19} {ranks:>2}{cells(pairs)}".rstrip())
+        line = lambda row, ranks, pairs: print(f"{row:<21} {ranks:>2}{cells(pairs)}".rstrip())
         line("", "", [(place, "") for place in places])
         line("row", "P", [("ours/bound (worst)", "MPI/ours (worst)")] * len(places))
         for (row, ranks), by_place in rows.items():

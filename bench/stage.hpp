@@ -48,12 +48,17 @@ inline constexpr std::array rows{
     row{"gather", 4, "float", "none", true, true},
     row{"all_to_all", 4, "float", "none", true},
     row{"all_to_all_by_sizes", 4, "float", "none"},
+    row{"all_gather_uneven", 4, "float", "none"},
+    row{"reduce_scatter_uneven", 4, "float", "sum"},
+    row{"all_gather_axis", 4 * rows_of_matrix, "float", "none", true},
     row{"permute", 4, "float", "none"},
     row{"reduce", 4, "float", "sum", false, true},
     row{"inclusive_scan", 4, "float", "sum", false, true},
     row{"exclusive_scan", 4, "float", "sum", false, true},
     row{"scan", sizeof(product_of_matrices::element), "2x2", "prod", false, true},
     row{"distributed_scan", 4, "float", "sum", false, true},
+    row{"images", 4 * images_of_rank, "4 float", "sum"},
+    row{"team", 4, "float", "sum"},
     row{"start", 4, "float", "sum"},
     row{"in_flight", 4, "float", "sum"},
     row{"persistent", 4, "float", "sum"},
@@ -79,6 +84,7 @@ struct cell {
         return of.name == "gather" || of.name.starts_with("all_gather") ? bytes / blocks() : bytes;
     }
     [[nodiscard]] std::size_t output_bytes() const {
+        if (of.name == "images") return bytes / images_of_rank;
         return of.name == "scatter" || of.name.starts_with("reduce_scatter") ? bytes / blocks() : bytes;
     }
     /// Whether the operand that a rank starts with is in the output buffer.

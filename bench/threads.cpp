@@ -207,6 +207,57 @@ void all_gather(thread_stage& on, communicator& comm, boards& board) {
     by_hand.measure("push, streaming", [](auto& hands) { hands.template gather_by_push<streaming>(); });
 }
 
+// --- Blocks of different lengths, blocks of columns, several operands of each rank, and teams. The bound is our own
+// call without any of these.
+
+void all_gather_uneven(thread_stage& on, communicator& comm, boards&) {
+    const std::span<const float> input = on.input.all<float>();
+    const std::span<float> output = on.output.all<float>();
+    const auto sizes = uneven_blocks(input.size(), comm.size());
+    const auto blocks = allfold::partition::sizes(sizes);
+    const auto own = input.subspan(begin_of(sizes, comm.rank()), blocks.extent(comm.rank()));
+    on.measure<uneven_blocks_of_floats>("ours", [&] { allfold::all_gather(comm, own, output, blocks); });
+    const std::size_t n = input.size() / static_cast<std::size_t>(comm.size());
+    on.measure<blocks_of_floats>("bound: call", [&] { allfold::all_gather(comm, input.first(n), output); });
+}
+void reduce_scatter_uneven(thread_stage& on, communicator& comm, boards&) {
+    const std::span<const float> input = on.input.all<float>();
+    const std::span<float> output = on.output.all<float>();
+    const auto blocks = allfold::partition::sizes(uneven_blocks(input.size(), comm.size()));
+    const auto own = output.first(blocks.extent(comm.rank()));
+    on.measure<uneven_blocks_of_sums>("ours",
+                                      [&] { allfold::reduce_scatter(comm, input, own, allfold::sum{}, blocks); });
+    const auto even = output.first(input.size() / static_cast<std::size_t>(comm.size()));
+    on.measure<first_block_of_sums>("bound: call", [&] { allfold::reduce_scatter(comm, input, even, allfold::sum{}); });
+}
+void all_gather_axis(thread_stage& on, communicator& comm, boards&) {
+    const std::span<const float> input = on.input.all<float>();
+    const std::span<float> output = on.output.all<float>();
+    const allfold::tensor<const float, 2> block(input.data(), {rows_of_matrix, input.size() / rows_of_matrix});
+    const allfold::tensor<float, 2> all(output.data(), {rows_of_matrix, output.size() / rows_of_matrix});
+    on.measure<columns_of_floats>("ours", [&] { allfold::all_gather(comm, block, all, allfold::axis{1}); });
+    on.measure<blocks_of_floats>("bound: call", [&] { allfold::all_gather(comm, input, output); });
+}
+void images(thread_stage& on, communicator& comm, boards&) {
+    const std::span<const float> input = on.input.all<float>();
+    const std::span<float> output = on.output.all<float>();
+    const auto image = [&](std::size_t k) { return sums_of_images::image(input, k); };
+    on.measure<sums_of_images>("ours", [&] {
+        allfold::all_reduce(comm, allfold::images(image(0), image(1), image(2), image(3)), output, allfold::sum{});
+    });
+    on.measure<sums_of_images>("bound: fold, call", [&] {
+        sums_of_images::fold_images(input, output);
+        allfold::all_reduce(comm, output, allfold::sum{});
+    });
+}
+void team(thread_stage& on, communicator& comm, boards&) {
+    const std::span<const float> input = on.input.all<float>();
+    const std::span<float> output = on.output.all<float>();
+    auto reversed = allfold::split(comm, allfold::color{0}, -comm.rank());
+    on.measure<sum_of_floats>("ours", [&] { allfold::all_reduce(*reversed, input, output, allfold::sum{}); });
+    on.measure<sum_of_floats>("bound: call", [&] { allfold::all_reduce(comm, input, output, allfold::sum{}); });
+}
+
 void permute(thread_stage& on, communicator& comm, boards& board) {
     using enum stores;
     const std::span<const float> input = on.input.all<float>();
@@ -574,12 +625,17 @@ constexpr std::array contests{
     contest{"gather", gather},
     contest{"all_to_all", all_to_all},
     contest{"all_to_all_by_sizes", all_to_all_by_sizes},
+    contest{"all_gather_uneven", all_gather_uneven},
+    contest{"reduce_scatter_uneven", reduce_scatter_uneven},
+    contest{"all_gather_axis", all_gather_axis},
     contest{"permute", permute},
     contest{"reduce", reduce},
     contest{"scan", scan},
     contest{"inclusive_scan", inclusive_scan},
     contest{"exclusive_scan", exclusive_scan},
     contest{"distributed_scan", distributed_scan},
+    contest{"images", images},
+    contest{"team", team},
     contest{"start", start},
     contest{"in_flight", in_flight},
     contest{"persistent", persistent},

@@ -86,8 +86,8 @@ struct sum_of_floats {
     using element = float;
     using scalar = float;
 
-    static void fill(const buffer& input, int rank) {
-        const auto x = input.all<element>();
+    static void fill(const buffer& input, int rank) { fill(input.all<element>(), rank); }
+    static void fill(std::span<element> x, int rank) {
         for (std::size_t i = 0; i < x.size(); ++i) x[i] = sum_at(i, rank, rank + 1);
     }
     [[nodiscard]] static bool right(const buffer& output, int ranks) {
@@ -220,6 +220,84 @@ struct unequal_blocks_of_floats : sum_of_floats {
             x = x.subspan(block.size());
         }
         return x.empty();
+    }
+};
+
+/// The blocks of an operand of n elements that are cut in the same way, into different lengths, on all ranks.
+[[nodiscard]] inline std::vector<int> uneven_blocks(std::size_t n, int ranks) { return unequal_sizes(n, 0, ranks); }
+[[nodiscard]] inline std::size_t begin_of(const std::vector<int>& sizes, int block) {
+    return static_cast<std::size_t>(std::accumulate(sizes.begin(), sizes.begin() + block, 0));
+}
+
+/// Floats that are not folded, one block of those per rank.
+struct uneven_blocks_of_floats : sum_of_floats {
+    [[nodiscard]] static bool right(const buffer& output, int, int ranks) {
+        const auto x = output.all<const element>();
+        const auto sizes = uneven_blocks(x.size(), ranks);
+        for (int r = 0; r < ranks; ++r) {
+            const auto block =
+                x.subspan(begin_of(sizes, r), static_cast<std::size_t>(sizes[static_cast<std::size_t>(r)]));
+            if (!are_of(block, r, begin_of(sizes, r))) return false;
+        }
+        return true;
+    }
+};
+/// Sums, of which each rank gets one of those.
+struct uneven_blocks_of_sums : sum_of_floats {
+    [[nodiscard]] static bool right(const buffer& output, int rank, int ranks) {
+        const auto x = output.all<const element>();
+        const auto sizes = uneven_blocks(x.size(), ranks);
+        return are_sums(x.first(static_cast<std::size_t>(sizes[static_cast<std::size_t>(rank)])), ranks,
+                        begin_of(sizes, rank));
+    }
+};
+/// Sums, of which each rank gets a block as long as all others, in a longer output.
+struct first_block_of_sums : sum_of_floats {
+    [[nodiscard]] static bool right(const buffer& output, int rank, int ranks) {
+        const auto x = output.all<const element>();
+        const std::size_t block = x.size() / static_cast<std::size_t>(ranks);
+        return are_sums(x.first(block), ranks, static_cast<std::size_t>(rank) * block);
+    }
+};
+
+inline constexpr std::size_t rows_of_matrix = 8;
+
+/// Floats of a matrix that are not folded, a block of its columns per rank.
+struct columns_of_floats : sum_of_floats {
+    [[nodiscard]] static bool right(const buffer& output, int, int ranks) {
+        const auto x = output.all<const element>();
+        const std::size_t width = x.size() / rows_of_matrix / static_cast<std::size_t>(ranks);
+        for (std::size_t i = 0; i < rows_of_matrix; ++i)
+            for (int r = 0; r < ranks; ++r) {
+                const std::size_t block = i * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(r);
+                if (!are_of(x.subspan(block * width, width), r, i * width)) return false;
+            }
+        return true;
+    }
+};
+
+inline constexpr std::size_t images_of_rank = 4;
+
+/// Sums of several operands of each rank, which lie one after the other.
+struct sums_of_images : sum_of_floats {
+    static void fill(const buffer& input, int rank) {
+        for (std::size_t k = 0; k < images_of_rank; ++k)
+            sum_of_floats::fill(image(input.all<element>(), k),
+                                rank * static_cast<int>(images_of_rank) + static_cast<int>(k));
+    }
+    [[nodiscard]] static bool right(const buffer& output, int ranks) {
+        return are_sums(output.all<element>(), ranks * static_cast<int>(images_of_rank), 0);
+    }
+    template <class T>
+    [[nodiscard]] static std::span<T> image(std::span<T> all, std::size_t k) {
+        const std::size_t n = all.size() / images_of_rank;
+        return all.subspan(k * n, n);
+    }
+    /// Folds the operands of one rank.
+    static void fold_images(std::span<const element> all, std::span<element> into) {
+        fold(into.data(), image(all, 0).data(), image(all, 1).data(), into.size());
+        for (std::size_t k = 2; k < images_of_rank; ++k)
+            fold(into.data(), into.data(), image(all, k).data(), into.size());
     }
 };
 

@@ -131,7 +131,8 @@ refuses "is not what --csv writes" bench --from other.csv
 
 # --- What the programs print. They check for themselves that results are right.
 
-rows="all_reduce merge all_gather reduce_scatter reduce_scatter_bf16 broadcast scatter gather all_to_all all_to_all_by_sizes permute reduce
+rows="all_reduce merge all_gather reduce_scatter reduce_scatter_bf16 broadcast scatter gather all_to_all all_to_all_by_sizes all_gather_uneven
+    reduce_scatter_uneven all_gather_axis permute reduce images team
     inclusive_scan exclusive_scan scan distributed_scan start in_flight persistent list reduce_scatter_list all_gather_list together barrier"
 size_of() { case $1 in merge) echo 264 ;; barrier) echo 0 ;; together) echo 24,24576 ;; *) echo 64,16384 ;; esac; }
 for row in $rows; do
