@@ -12,6 +12,7 @@
 
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/algebra/mean.hpp"
+#include "allfold/collective/subset.hpp"
 #include "test/collective/arrangement_checks.hpp"
 #include "test/support/algebras.hpp"
 #include "test/support/catch.hpp"
@@ -55,6 +56,14 @@ TEMPLATE_TEST_CASE("lists and axes work where ranks share no memory", "", words,
 
 TEMPLATE_TEST_CASE("lists and axes work on threads of processes", "", words, matrices) {
     on_hierarchies_of_few([](auto& comm, const std::string& where) { check_arrangements<TestType>(comm, where); });
+    SUCCEED();
+}
+
+TEMPLATE_TEST_CASE("lists and axes work in a team of threads of processes", "", words, matrices) {
+    on_threads_of_threads(3, 2, [](auto& comm) {
+        const auto team = allfold::subset(comm, {4, 1, 0, 3, 5});
+        if (team) check_arrangements<TestType>(*team, "rank " + std::to_string(team->rank()) + " of a team");
+    });
     SUCCEED();
 }
 

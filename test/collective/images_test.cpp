@@ -12,6 +12,7 @@
 #include "allfold/algebra/mean.hpp"
 #include "allfold/algebra/operator.hpp"
 #include "allfold/algebra/stretch.hpp"
+#include "allfold/collective/subset.hpp"
 #include "allfold/data/tensor_view.hpp"
 #include "allfold/data/tensors.hpp"
 #include "test/collective/images_checks.hpp"
@@ -43,6 +44,10 @@ TEST_CASE("the images of all threads of processes are folded, rank by rank") {
     on_hierarchies_of_few([](auto& comm, const std::string&) {
         const auto ranks = static_cast<std::size_t>(comm.size());
         check_images(comm, {0, 1, ranks - 1, ranks, ranks + 1, 400});
+    });
+    on_threads_of_threads(3, 2, [](auto& comm) {
+        const auto team = allfold::subset(comm, {4, 1, 0, 3, 5});
+        if (team) check_images(*team, {0, 1, 4, 5, 6, 400});
     });
     SUCCEED();
 }
