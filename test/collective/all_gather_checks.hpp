@@ -54,7 +54,7 @@ void check_all_gather(Comm& comm, const problem<Algebra>& p, const allfold::part
 /// Checks every algorithm and partition, in one window and in many.
 template <class Comm, class Algebra>
 void check_all_gather_with_all_algorithms(Comm& comm, const problem<Algebra>& p, const std::string& where) {
-    for_each_algorithm(allfold::all_gather, comm.size(), [&](const char* name, auto... algorithm) {
+    for_each_algorithm(allfold::all_gather, comm, [&](const char* name, auto... algorithm) {
         int number = 0;
         for (const auto& blocks : partitions_of(p.size(), comm.size())) {
             const std::string here = where + ", partition " + std::to_string(number++) + ", " + name;

@@ -171,7 +171,7 @@ void check_all_to_all_by_sizes(Comm& comm, const std::string& where, const Optio
 /// Checks every algorithm, with blocks of one length and of many.
 template <class Algebra, class Comm>
 void check_all_to_all_with_all_algorithms(Comm& comm, const std::string& where) {
-    for_each_algorithm(allfold::all_to_all, comm.size(), [&](const char* name, auto... algorithm) {
+    for_each_algorithm(allfold::all_to_all, comm, [&](const char* name, auto... algorithm) {
         const std::string here = where + ", " + name;
         for (const pair_lengths lengths : {none_between, one_between, some_between}) {
             check_all_to_all<Algebra>(comm, lengths, here, algorithm...);
@@ -188,7 +188,10 @@ void check_all_to_all_with_all_algorithms(Comm& comm, const std::string& where) 
             check_uneven_all_to_all<Algebra>(comm, here, algorithm...);
         }
     });
-    check_all_to_all_by_sizes<Algebra>(comm, where, allfold::pairwise());
+    if constexpr (Comm::has_groups)
+        check_all_to_all_by_sizes<Algebra>(comm, where);
+    else
+        check_all_to_all_by_sizes<Algebra>(comm, where, allfold::pairwise());
 }
 
 }  // namespace test

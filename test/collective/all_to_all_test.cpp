@@ -15,6 +15,7 @@
 #include "test/support/algebras.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/groups.hpp"
+#include "test/support/hierarchies.hpp"
 #include "test/support/ranks.hpp"
 #include "test/support/remote.hpp"
 
@@ -41,6 +42,12 @@ TEST_CASE("all_to_all works where ranks share no memory") {
                 check_all_to_all_with_all_algorithms<integers>(comm, std::to_string(size) + " ranks, remote");
             },
             roomy);
+    SUCCEED();
+}
+
+TEMPLATE_TEST_CASE("all_to_all gives every thread of every process a block of each", "", words, matrices) {
+    on_hierarchies_of_few(
+        [](auto& comm, const std::string& where) { check_all_to_all_with_all_algorithms<TestType>(comm, where); });
     SUCCEED();
 }
 

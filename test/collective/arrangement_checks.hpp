@@ -15,6 +15,8 @@
 #include "allfold/collective/broadcast.hpp"
 #include "allfold/collective/exclusive_scan.hpp"
 #include "allfold/collective/inclusive_scan.hpp"
+#include "allfold/collective/permute.hpp"
+#include "allfold/collective/reduce.hpp"
 #include "allfold/collective/reduce_scatter.hpp"
 #include "allfold/data/tensor_view.hpp"
 #include "allfold/data/tensors.hpp"
@@ -124,7 +126,7 @@ std::vector<T> picked(std::span<const T> values, const std::vector<std::size_t>&
     return made;
 }
 
-/// Checks all_reduce, scans and broadcast of a list.
+/// Checks folds, scans, broadcast and permute of a list.
 template <class Algebra, class Comm>
 void check_list(Comm& comm, const std::vector<std::size_t>& lengths, const std::string& where) {
     const problem<Algebra> p(comm.size(), sum_of(lengths));
@@ -137,7 +139,7 @@ void check_list(Comm& comm, const std::vector<std::size_t>& lengths, const std::
     allfold::all_reduce(comm, x.constant(), y.list(), op);
     expect_same<Algebra>(y.values(), p.total(), where + ", all_reduce");
     expect_same<Algebra>(x.values(), mine, where + ", all_reduce: the input");
-    for_each_algorithm<problem<Algebra>::level>(allfold::all_reduce, comm.size(), [&](const char* name, auto... how) {
+    for_each_algorithm<problem<Algebra>::level>(allfold::all_reduce, comm, [&](const char* name, auto... how) {
         x.set(mine);
         allfold::all_reduce(comm, x.list(), op, how..., allfold::window{96});
         expect_same<Algebra>(x.values(), p.total(), where + ", all_reduce in place, " + name);
@@ -148,9 +150,17 @@ void check_list(Comm& comm, const std::vector<std::size_t>& lengths, const std::
     x.set(mine);
     allfold::exclusive_scan(comm, x.list(), op);
     expect_same<Algebra>(x.values(), expected_at(rank, p, mine), where + ", exclusive_scan");
+    const int last = comm.size() - 1;
+    const std::vector<typename Algebra::element> untouched(mine.size(), Algebra::margin());
     x.set(mine);
-    allfold::broadcast(comm, x.list(), allfold::root{comm.size() - 1});
-    expect_same<Algebra>(x.values(), p.operand(comm.size() - 1), where + ", broadcast");
+    y.set(untouched);
+    allfold::reduce(comm, x.constant(), y.list(), op, allfold::root{last});
+    expect_same<Algebra>(y.values(), rank == last ? p.total() : untouched, where + ", reduce");
+    allfold::permute(comm, x.constant(), y.list(), allfold::shift{1});
+    expect_same<Algebra>(y.values(), p.operand((rank + last) % comm.size()), where + ", permute");
+    expect_same<Algebra>(x.values(), mine, where + ", permute: the input");
+    allfold::broadcast(comm, x.list(), allfold::root{last});
+    expect_same<Algebra>(x.values(), p.operand(last), where + ", broadcast");
     expect(x.gaps_are_untouched() && y.gaps_are_untouched(), where + ": written between the tensors");
 }
 
@@ -171,13 +181,13 @@ void check_list_of_blocks(Comm& comm, const std::vector<std::size_t>& lengths,
     x.set(mine);
     allfold::reduce_scatter(comm, x.constant().by(cut), other_shard.list(), p.op, allfold::shards(others));
     expect_same<Algebra>(other_shard.values(), picked(p.total(), other.elements), where + ", reduce_scatter of shards");
-    for_each_algorithm<problem<Algebra>::level>(allfold::reduce_scatter, size, [&](const char* name, auto... how) {
+    for_each_algorithm<problem<Algebra>::level>(allfold::reduce_scatter, comm, [&](const char* name, auto... how) {
         shard.set(std::vector<element>(shard.size(), Algebra::margin()));
         allfold::reduce_scatter(comm, x.constant().by(cut), shard.list(), p.op, how...);
         expect_same<Algebra>(shard.values(), picked(p.total(), own.elements), where + ", reduce_scatter, " + name);
     });
     expect_same<Algebra>(x.values(), mine, where + ", reduce_scatter: the input");
-    for_each_algorithm(allfold::all_gather, size, [&](const char* name, auto... how) {
+    for_each_algorithm(allfold::all_gather, comm, [&](const char* name, auto... how) {
         x.set(std::vector<element>(mine.size(), Algebra::margin()));
         allfold::all_gather(comm, shard.constant(), x.list().by(cut), how...);
         expect_same<Algebra>(x.values(), p.total(), where + ", all_gather, " + name);
@@ -187,6 +197,34 @@ void check_list_of_blocks(Comm& comm, const std::vector<std::size_t>& lengths,
     expect_same<Algebra>(x.values(), p.total(), where + ", all_gather of shards");
     expect(x.gaps_are_untouched() && shard.gaps_are_untouched() && other_shard.gaps_are_untouched(),
            where + ": written between the tensors");
+}
+
+/// Checks all_to_all of a list whose tensors have these many elements for each rank: rank s gets block s of each
+/// tensor.
+template <class Algebra, class Comm>
+void check_list_of_pairs(Comm& comm, const std::vector<std::size_t>& extents, const std::string& where) {
+    std::vector<std::size_t> lengths;
+    for (const std::size_t each : extents) lengths.push_back(each * static_cast<std::size_t>(comm.size()));
+    const problem<Algebra> p(comm.size(), sum_of(lengths));
+    std::vector<typename Algebra::element> expected;
+    for (std::size_t first = 0; const std::size_t each : extents) {
+        const std::size_t own = first + each * static_cast<std::size_t>(comm.rank());
+        for (int r = 0; r < comm.size(); ++r)
+            for (const auto& x : p.operand(r).subspan(own, each)) expected.push_back(x);
+        first += each * static_cast<std::size_t>(comm.size());
+    }
+    spread<Algebra> x(lengths, 3), y(lengths, 2);
+    for_each_algorithm(allfold::all_to_all, comm, [&](const char* name, auto... how) {
+        const std::string here = where + ", all_to_all, " + name;
+        x.set(p.operand(comm.rank()));
+        allfold::all_to_all(comm, x.constant(), y.list(), how...);
+        expect_same<Algebra>(y.values(), expected, here);
+        expect_same<Algebra>(x.values(), p.operand(comm.rank()), here + ": the input");
+        allfold::all_to_all(comm, x.list(), how...);
+        expect_same<Algebra>(x.values(), expected, here + ", in place");
+        y.set(std::vector(expected.size(), Algebra::margin()));
+    });
+    expect(x.gaps_are_untouched() && y.gaps_are_untouched(), where + ", all_to_all: written between the tensors");
 }
 
 /// Checks blocks of a tensor of three axes, cut along each of them. There is a gap of two elements after each row.
@@ -395,6 +433,8 @@ void check_arrangements(Comm& comm, const std::string& where) {
     check_list<Algebra>(comm, longer, where + ", longer");
     check_list_of_blocks<Algebra>(comm, shortest, &allfold::partition::even, where);
     check_list_of_blocks<Algebra>(comm, longer, &allfold::partition::ceil, where + ", longer");
+    check_list_of_pairs<Algebra>(comm, {2, 0, 1}, where);
+    check_list_of_pairs<Algebra>(comm, {33, 1, 40}, where + ", longer");
     for (const std::size_t width : {3U, 65U}) {
         check_axes<Algebra>(comm, width, where);
         check_split_and_concat<Algebra>(comm, width, true, where);

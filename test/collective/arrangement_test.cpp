@@ -13,11 +13,13 @@
 
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/algebra/mean.hpp"
+#include "allfold/collective/subset.hpp"
 #include "allfold/engine/short_call.hpp"
 #include "test/collective/arrangement_checks.hpp"
 #include "test/support/algebras.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/groups.hpp"
+#include "test/support/hierarchies.hpp"
 #include "test/support/ranks.hpp"
 #include "test/support/remote.hpp"
 
@@ -85,6 +87,19 @@ TEST_CASE("short calls whose blocks lie anywhere are remembered, and look again 
     SUCCEED();
 }
 
+TEMPLATE_TEST_CASE("lists and axes work on threads of processes", "", words, matrices) {
+    on_hierarchies_of_few([](auto& comm, const std::string& where) { check_arrangements<TestType>(comm, where); });
+    SUCCEED();
+}
+
+TEMPLATE_TEST_CASE("lists and axes work in a team of threads of processes", "", words, matrices) {
+    on_threads_of_threads(3, 2, [](auto& comm) {
+        const auto team = allfold::subset(comm, {4, 1, 0, 3, 5});
+        if (team) check_arrangements<TestType>(*team, "rank " + std::to_string(team->rank()) + " of a team");
+    });
+    SUCCEED();
+}
+
 TEST_CASE("long lists are folded in windows, and where they lie") {
     for (const int size : {2, 3})
         on_ranks(size, [&](auto& comm) {
@@ -92,6 +107,10 @@ TEST_CASE("long lists are folded in windows, and where they lie") {
             check_list_of_blocks<matrices>(comm, {20000, 77, 9000}, &allfold::partition::ceil,
                                            std::to_string(size) + " ranks");
         });
+    on_threads_of_threads(2, 2, [](auto& comm) {
+        check_list<matrices>(comm, {20000, 77, 9000}, "threads of threads");
+        check_list_of_blocks<matrices>(comm, {20000, 77, 9000}, &allfold::partition::ceil, "threads of threads");
+    });
     SUCCEED();
 }
 
@@ -116,50 +135,49 @@ TEST_CASE("long tensors that lie between those of the output are folded where th
 }
 
 TEST_CASE("one rank's tensor has gaps, another one's has none") {
-    for (const int size : {2, 3, 8})
-        for (const std::size_t width : {64U, 30000U})
-            on_ranks(
-                size,
-                [&](auto& comm) {
-                    const std::size_t gap = comm.rank() % 2 == 0 ? 0 : 5;
-                    std::vector<int> x(4 * (width + gap), -1), y(4 * width), block(4 * width);
-                    const allfold::tensor<int, 2> view(x.data(), {4, width},
-                                                       {static_cast<std::ptrdiff_t>(width + gap), 1});
-                    for (std::size_t i = 0; i < 4; ++i)
-                        for (std::size_t j = 0; j < width; ++j) view(i, j) = comm.rank() + 1;
-                    allfold::all_reduce(comm, view, y, sum());
-                    const int total = comm.size() * (comm.size() + 1) / 2;
-                    expect(y == std::vector<int>(4 * width, total), "all_reduce");
-                    const auto blocks = allfold::partition::even(4 * width, comm.size());
-                    block.assign(blocks.extent(comm.rank()), 0);
-                    allfold::reduce_scatter(comm, view, block, sum());
-                    expect(block == std::vector<int>(block.size(), total), "reduce_scatter");
-                    std::vector<int> all(4 * width * static_cast<std::size_t>(comm.size()));
-                    allfold::all_gather(comm, view, all);
-                    for (std::size_t i = 0; i < all.size(); ++i)
-                        expect(all[i] == static_cast<int>(i / (4 * width)) + 1, "all_gather");
-                    allfold::broadcast(comm, view, allfold::root{1});
-                    for (std::size_t i = 0; i < 4; ++i)
-                        for (std::size_t j = 0; j < width; ++j) expect(view(i, j) == 2, "broadcast");
-                    if (gap > 0) expect(x[width] == -1, "between the rows");
-                },
-                impatient);
+    for (const std::size_t width : {64U, 30000U}) {
+        const auto check = [width](auto& comm) {
+            const std::size_t gap = comm.rank() % 2 == 0 ? 0 : 5;
+            std::vector<int> x(4 * (width + gap), -1), y(4 * width), block(4 * width);
+            const allfold::tensor<int, 2> view(x.data(), {4, width}, {static_cast<std::ptrdiff_t>(width + gap), 1});
+            for (std::size_t i = 0; i < 4; ++i)
+                for (std::size_t j = 0; j < width; ++j) view(i, j) = comm.rank() + 1;
+            allfold::all_reduce(comm, view, y, sum());
+            const int total = comm.size() * (comm.size() + 1) / 2;
+            expect(y == std::vector<int>(4 * width, total), "all_reduce");
+            const auto blocks = allfold::partition::even(4 * width, comm.size());
+            block.assign(blocks.extent(comm.rank()), 0);
+            allfold::reduce_scatter(comm, view, block, sum());
+            expect(block == std::vector<int>(block.size(), total), "reduce_scatter");
+            std::vector<int> all(4 * width * static_cast<std::size_t>(comm.size()));
+            allfold::all_gather(comm, view, all);
+            for (std::size_t i = 0; i < all.size(); ++i)
+                expect(all[i] == static_cast<int>(i / (4 * width)) + 1, "all_gather");
+            allfold::broadcast(comm, view, allfold::root{1});
+            for (std::size_t i = 0; i < 4; ++i)
+                for (std::size_t j = 0; j < width; ++j) expect(view(i, j) == 2, "broadcast");
+            if (gap > 0) expect(x[width] == -1, "between the rows");
+        };
+        for (const int size : {2, 3, 8}) on_ranks(size, check, impatient);
+        on_threads_of_threads(2, 2, check);
+    }
     SUCCEED();
 }
 
 TEST_CASE("operations of lists are started and prepared; the lists may be gone") {
-    on_ranks(3, [](auto& comm) {
+    on_all_kinds_of_ranks([](auto& comm) {
         std::vector<float> a(500, 1.0F), b(77, 2.0F);
         auto all = allfold::all_reduce.prepare(comm, tensors{a, b}, sum());
+        const auto ranks = static_cast<float>(comm.size());
         for (int turn = 1; turn <= 3; ++turn) {
             all();
-            const float factor = std::pow(3.0F, static_cast<float>(turn));
+            const float factor = std::pow(ranks, static_cast<float>(turn));
             expect(a.back() == factor && b.front() == 2 * factor, "prepared");
         }
-        std::vector<float> shard(allfold::partition::even(500, 3).extent(comm.rank()));
+        std::vector<float> shard(allfold::partition::even(500, comm.size()).extent(comm.rank()));
         auto started = allfold::reduce_scatter.start(comm, tensors{a}, tensors{shard}, allfold::mean());
         started.wait();
-        expect(shard.back() == 27, "started");
+        expect(shard.back() == ranks * ranks * ranks, "started");
     });
     SUCCEED();
 }
@@ -218,13 +236,14 @@ void require_error(errc code, const char* words, Call call) {
 }  // namespace
 
 TEST_CASE("ranks that know only their own block learn which is whose with one all_gather") {
-    on_ranks(3, [](auto& comm) {
-        const int own = (2 * comm.rank() + 1) % 3;
-        std::vector<int> list(3), x{10, 20, 30};
+    on_all_kinds_of_ranks([](auto& comm) {
+        const int own = (comm.size() - comm.rank()) % comm.size();
+        std::vector<int> list(static_cast<std::size_t>(comm.size())), x;
+        for (int r = 1; r <= comm.size(); ++r) x.push_back(10 * r);
         allfold::all_gather(comm, own, list);
         int block = 0;
         allfold::reduce_scatter(comm, x, block, sum(), allfold::shards(list));
-        expect(block == 30 * (own + 1), "the sum of the block that this rank has asked for");
+        expect(block == 10 * comm.size() * (own + 1), "the sum of the block that this rank has asked for");
     });
     SUCCEED();
 }

@@ -27,6 +27,7 @@
 #include "test/support/algebras.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/groups.hpp"
+#include "test/support/hierarchies.hpp"
 #include "test/support/oracle.hpp"
 #include "test/support/ranks.hpp"
 #include "test/support/remote.hpp"
@@ -61,9 +62,16 @@ TEST_CASE("arrays are folded where ranks share no memory") {
 }
 
 TEST_CASE("arrays are folded by threads of processes, which exchange blocks of one length only") {
-    for (const int processes : {2, 3})  // a thread stands in for a process
-        on_ranks(processes,
-                 [](auto& across) { allfold::run(across, 2, [](auto& comm) { check_arrays<matrices>(comm); }); });
+    for (const int processes : {2, 3})
+        on_threads_of_threads(processes, 2, [](auto& comm) { check_arrays<matrices>(comm); });
+    SUCCEED();
+}
+
+TEST_CASE("arrays of words, about as many as ranks, are folded in order by threads of processes") {
+    on_hierarchies_of_few([](auto& comm, const std::string&) {
+        const auto ranks = static_cast<std::size_t>(comm.size());
+        check_arrays<words>(comm, {ranks - 1, ranks + 1});
+    });
     SUCCEED();
 }
 

@@ -177,11 +177,9 @@ void check_images(auto& comm, const std::vector<std::size_t>& lengths) {
         check_images(comm, p, some, p.op, where);
         check_started_images(comm, p, some, p.op, where);
         check_images(comm, q, few, allfold::with_identity(q.op, matrix{1, 0, 0, 1}), where + ", none at some ranks");
-        if constexpr (std::remove_reference_t<decltype(comm)>::shares_memory) {
-            const problem<words> w(all_of(some), n);
-            check_images(comm, w, some, w.op, where + ", words");
-            check_started_images(comm, w, some, w.op, where + ", words");
-        }
+        const problem<words> w(all_of(some), n);
+        check_images(comm, w, some, w.op, where + ", words");
+        check_started_images(comm, w, some, w.op, where + ", words");
     }
 }
 

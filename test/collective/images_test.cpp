@@ -12,11 +12,13 @@
 #include "allfold/algebra/mean.hpp"
 #include "allfold/algebra/operator.hpp"
 #include "allfold/algebra/stretch.hpp"
+#include "allfold/collective/subset.hpp"
 #include "allfold/data/tensor_view.hpp"
 #include "allfold/data/tensors.hpp"
 #include "test/collective/images_checks.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/groups.hpp"
+#include "test/support/hierarchies.hpp"
 #include "test/support/oracle.hpp"
 #include "test/support/ranks.hpp"
 #include "test/support/remote.hpp"
@@ -38,6 +40,18 @@ TEST_CASE("the images of all ranks are folded, rank by rank") {
     SUCCEED();
 }
 
+TEST_CASE("the images of all threads of processes are folded, rank by rank") {
+    on_hierarchies_of_few([](auto& comm, const std::string&) {
+        const auto ranks = static_cast<std::size_t>(comm.size());
+        check_images(comm, {0, 1, ranks - 1, ranks, ranks + 1, 400});
+    });
+    on_threads_of_threads(3, 2, [](auto& comm) {
+        const auto team = allfold::subset(comm, {4, 1, 0, 3, 5});
+        if (team) check_images(*team, {0, 1, 4, 5, 6, 400});
+    });
+    SUCCEED();
+}
+
 TEST_CASE("images are folded by operators that take many elements at once") {
     struct map {  // x → factor·x + more: the order of composition matters
         unsigned factor = 0, more = 0;
@@ -49,48 +63,46 @@ TEST_CASE("images are folded by operators that take many elements at once") {
             for (std::size_t i = 0; i < out.size(); ++i) out.data()[i] = left.data()[i].then(right.data()[i]);
         });
     const auto map_of = [](int image) { return map{2 + static_cast<unsigned>(image), 1}; };
-    for (const int size : {1, 2, 3})
-        on_ranks(size, [&](auto& comm) {
-            const int own = 2 * comm.rank();
-            map first = map_of(own), second = map_of(own + 1), total{}, before = map_of(0), all = before;
-            for (int i = 1; i < 2 * comm.size(); ++i) {
-                if (i <= own) before = before.then(map_of(i));
-                all = all.then(map_of(i));
-            }
-            allfold::all_reduce(comm, images(first, second), total, compose);
-            expect(total == all, "all_reduce");
-            allfold::inclusive_scan(comm, images(first, second), compose);
-            expect(first == before && second == before.then(map_of(own + 1)), "inclusive_scan");
-        });
+    on_all_kinds_of_ranks([&](auto& comm) {
+        const int own = 2 * comm.rank();
+        map first = map_of(own), second = map_of(own + 1), total{}, before = map_of(0), all = before;
+        for (int i = 1; i < 2 * comm.size(); ++i) {
+            if (i <= own) before = before.then(map_of(i));
+            all = all.then(map_of(i));
+        }
+        allfold::all_reduce(comm, images(first, second), total, compose);
+        expect(total == all, "all_reduce");
+        allfold::inclusive_scan(comm, images(first, second), compose);
+        expect(first == before && second == before.then(map_of(own + 1)), "inclusive_scan");
+    });
     SUCCEED();
 }
 
 TEST_CASE("images are variables, tensors with gaps and lists; operators lift, and lower by the number of images") {
-    for (const int size : {1, 2, 5})
-        on_ranks(size, [](auto& comm) {
-            const int last = comm.size() - 1;
-            double a = comm.rank(), b = 10, average = -1;
-            allfold::all_reduce(comm, comm.rank() == 0 ? images(a) : images(a, b), average, allfold::mean(),
-                                allfold::deadline(std::chrono::minutes(5)));
-            expect(average == (last * (last + 1) / 2 + 10.0 * last) / (2 * last + 1), "mean");
-            allfold::inclusive_scan(comm, images(a, b), allfold::mean());
-            const int r = comm.rank(), below = r * (r - 1) / 2 + 10 * r;  // the sum of 2 r images
-            expect(a == static_cast<double>(below + r) / (2 * r + 1), "the mean up to the first image");
-            expect(b == static_cast<double>(below + r + 10) / (2 * r + 2), "the mean up to the second image");
-            double x = 1e300, y = 1, z = -1e300, before = -1;
-            allfold::all_reduce(comm, images(x, y, z), before, allfold::exact_sum<double>());
-            expect(before == comm.size(), "exact sum");
-            allfold::exclusive_scan(comm, images(x, y, z), allfold::exact_sum<double>());
-            expect(x == comm.rank() && y == 1e300 && z == 1e300, "exact prefixes");
+    on_all_kinds_of_ranks([](auto& comm) {
+        const int last = comm.size() - 1;
+        double a = comm.rank(), b = 10, average = -1;
+        allfold::all_reduce(comm, comm.rank() == 0 ? images(a) : images(a, b), average, allfold::mean(),
+                            allfold::deadline(std::chrono::minutes(5)));
+        expect(average == (last * (last + 1) / 2 + 10.0 * last) / (2 * last + 1), "mean");
+        allfold::inclusive_scan(comm, images(a, b), allfold::mean());
+        const int r = comm.rank(), below = r * (r - 1) / 2 + 10 * r;  // the sum of 2 r images
+        expect(a == static_cast<double>(below + r) / (2 * r + 1), "the mean up to the first image");
+        expect(b == static_cast<double>(below + r + 10) / (2 * r + 2), "the mean up to the second image");
+        double x = 1e300, y = 1, z = -1e300, before = -1;
+        allfold::all_reduce(comm, images(x, y, z), before, allfold::exact_sum<double>());
+        expect(before == comm.size(), "exact sum");
+        allfold::exclusive_scan(comm, images(x, y, z), allfold::exact_sum<double>());
+        expect(x == comm.rank() && y == 1e300 && z == 1e300, "exact prefixes");
 
-            std::vector<int> memory{1, 9, 2, 9, 3, 9}, list{4, 5, 6};
-            const allfold::tensor<int, 1> gaps(memory.data(), {3}, {2});
-            allfold::all_reduce(comm, images(gaps, allfold::tensors(std::span(list).first(1), std::span(list).last(2))),
-                                sum());
-            const int p = comm.size();
-            expect(memory == std::vector{5 * p, 9, 7 * p, 9, 9 * p, 9}, "a tensor with gaps");
-            expect(list == std::vector{5 * p, 7 * p, 9 * p}, "a list");
-        });
+        std::vector<int> memory{1, 9, 2, 9, 3, 9}, list{4, 5, 6};
+        const allfold::tensor<int, 1> gaps(memory.data(), {3}, {2});
+        allfold::all_reduce(comm, images(gaps, allfold::tensors(std::span(list).first(1), std::span(list).last(2))),
+                            sum());
+        const int p = comm.size();
+        expect(memory == std::vector{5 * p, 9, 7 * p, 9, 9 * p, 9}, "a tensor with gaps");
+        expect(list == std::vector{5 * p, 7 * p, 9 * p}, "a list");
+    });
     SUCCEED();
 }
 

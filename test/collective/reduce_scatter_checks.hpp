@@ -40,7 +40,7 @@ void check_reduce_scatter(Comm& comm, const problem<Algebra>& p, const allfold::
 template <class Comm, class Algebra>
 void check_reduce_scatter_with_all_algorithms(Comm& comm, const problem<Algebra>& p, const std::string& where) {
     for_each_algorithm<problem<Algebra>::level>(
-        allfold::reduce_scatter, comm.size(), [&](const char* name, auto... algorithm) {
+        allfold::reduce_scatter, comm, [&](const char* name, auto... algorithm) {
             int number = 0;
             for (const auto& blocks : partitions_of(p.size(), comm.size())) {
                 const std::string here = where + ", partition " + std::to_string(number++) + ", " + name;

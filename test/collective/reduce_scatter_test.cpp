@@ -2,6 +2,7 @@
 #include "allfold/collective/reduce_scatter.hpp"
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
@@ -11,6 +12,7 @@
 #include "test/support/algebras.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/groups.hpp"
+#include "test/support/hierarchies.hpp"
 #include "test/support/problems.hpp"
 
 using namespace test;
@@ -33,6 +35,16 @@ TEMPLATE_TEST_CASE("reduce_scatter keeps rank order where ranks share no memory"
     on_remote_groups<TestType>([](auto& comm, const auto& p, const auto& where) {
         for (const auto& blocks : partitions_of(p.size(), comm.size()))
             check_reduce_scatter(comm, p, blocks, where, blocks);
+    });
+    SUCCEED();
+}
+
+TEMPLATE_TEST_CASE("reduce_scatter keeps rank order on threads of processes", "", words, matrices) {
+    on_hierarchies_of_few([](auto& comm, const std::string& where) {
+        for (const auto& p : problems_for<TestType>(comm.size())) {
+            const std::string here = where + ", n = " + std::to_string(p.size());
+            check_reduce_scatter_with_all_algorithms(comm, p, here);
+        }
     });
     SUCCEED();
 }

@@ -16,6 +16,7 @@
 #include "test/collective/broadcast_checks.hpp"
 #include "test/collective/exclusive_scan_checks.hpp"
 #include "test/collective/gather_checks.hpp"
+#include "test/collective/images_checks.hpp"
 #include "test/collective/inclusive_scan_checks.hpp"
 #include "test/collective/permute_checks.hpp"
 #include "test/collective/reduce_checks.hpp"
@@ -80,12 +81,15 @@ TEMPLATE_TEST_CASE("threads of processes send each other blocks of one length an
             check_permutations<TestType>(comm, where);
             check_permutations<TestType>(comm, where, allfold::two_level());
             check_uneven_permutations<TestType>(comm, where);
-            if (threads == 2) {
-                check_axes<TestType>(comm, 65, where);
-                check_split_and_concat<TestType>(comm, 65, true, where);
-            }
+            if (threads == 2) check_arrangements<TestType>(comm, where);
         });
     }
+    SUCCEED();
+}
+
+TEST_CASE("images of threads of processes are folded, rank by rank") {
+    const watchdog watch("images in two levels");
+    allfold::run(shared_communicator({}), 2, [](auto& comm) { check_images(comm, {7}); });
     SUCCEED();
 }
 

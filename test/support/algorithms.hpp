@@ -5,6 +5,7 @@
 
 #include "allfold/collective/detail/verbs.hpp"
 #include "allfold/schedule/step.hpp"
+#include "allfold/transport/communicator.hpp"
 #include "every_algorithm.hpp"  // made from the headers in schedule/: see test/CMakeLists.txt
 
 namespace test {
@@ -19,19 +20,31 @@ consteval bool can() {
     return false;
 }
 
+/// Whether all ranks can run a schedule: those of a hierarchy only one that knows the groups.
+template <class Schedule, bool HasGroups>
+inline constexpr bool reaches_all = !HasGroups || allfold::grouped_schedule<Schedule>;
+
 /// Calls check(name, options...) once without an algorithm, which leaves the choice to the library, and once for each
-/// algorithm that has the collective on this many ranks, in groups of one, and keeps the order level.
-template <int Level = 0, class Collective, class Check>
-void for_each_algorithm(const Collective&, int ranks, Check check) {
+/// algorithm that has the collective on this many ranks, in groups of this size, and keeps the order level.
+template <int Level = 0, bool HasGroups = false, class Collective, class Check>
+void for_each_algorithm(const Collective&, int ranks, Check check, int group = 1) {
     check("automatic");
     [&]<class... Algorithms>(algorithm_list<Algorithms...>) {
         const auto one = [&]<class Algorithm>(Algorithm algorithm) {
-            if constexpr (can<Algorithm, Collective, Level>())
-                if (allfold::supports<typename Collective::template schedule_in<Algorithm>>(ranks))
-                    check(Algorithm::name, algorithm);
+            if constexpr (can<Algorithm, Collective, Level>()) {
+                using schedule = typename Collective::template schedule_in<Algorithm>;
+                if constexpr (reaches_all<schedule, HasGroups>)
+                    if (allfold::supports<schedule>(ranks, group)) check(Algorithm::name, algorithm);
+            }
         };
         (one(Algorithms()), ...);
     }(every_algorithm());
+}
+
+/// The same for the ranks of a communicator.
+template <int Level = 0, class Collective, allfold::communicator Comm, class Check>
+void for_each_algorithm(const Collective& collective, const Comm& comm, Check check) {
+    for_each_algorithm<Level, Comm::has_groups>(collective, comm.size(), check, comm.group());
 }
 
 }  // namespace test

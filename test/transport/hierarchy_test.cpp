@@ -24,6 +24,7 @@
 #include "test/support/algebras.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/disagreements.hpp"
+#include "test/support/hierarchies.hpp"
 #include "test/support/problems.hpp"
 #include "test/support/ranks.hpp"
 #include "test/support/teams.hpp"
@@ -36,16 +37,6 @@ using allfold::errc;
 using allfold::sum;
 
 static_assert(allfold::communicator<allfold::hierarchical_communicator<allfold::thread_communicator>>);
-
-namespace {
-
-/// Calls check(comm) on `threads` threads of each of `processes` threads.
-template <class Check>
-void on_threads_of_threads(int processes, int threads, Check check) {
-    on_ranks(processes, [&](auto& across) { allfold::run(across, threads, check); });
-}
-
-}  // namespace
 
 TEMPLATE_TEST_CASE("a hierarchy folds in rank order", "", words, matrices) {
     for (const int processes : {1, 2, 3})

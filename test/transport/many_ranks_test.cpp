@@ -7,6 +7,7 @@
 #include <new>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
@@ -14,6 +15,9 @@
 #include "allfold/collective.hpp"
 #include "allfold/schedule/all_read.hpp"
 #include "allfold/schedule/direct.hpp"
+#include "allfold/transport/forwarding.hpp"
+#include "allfold/transport/group.hpp"
+#include "allfold/transport/rank_list.hpp"
 #include "allfold/transport/thread.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/oracle.hpp"
@@ -55,6 +59,7 @@ void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { dis
 
 namespace {
 
+using allfold::rank_list;
 using allfold::thread_communicator;
 using test::expect;
 
@@ -181,3 +186,66 @@ TEST_CASE("many ranks fold in rank order, objects too, in place and in windows")
     });
     SUCCEED();
 }
+
+#ifndef ALLFOLD_TEST_SANITIZED
+namespace {
+
+/// A rank of a group that claims to have many: enough for lists, which send nothing.
+struct many_ranks : allfold::forwarding<thread_communicator> {
+    using forwarding::forwarding;
+    [[nodiscard]] int size() const { return 4'000'000; }
+};
+
+/// The most that is allocated at once while `make()` makes a value, without what was there before.
+template <class Make>
+std::size_t memory_to_make(Make make) {
+    const std::size_t before = allocated;
+    most_allocated = before;
+    static_cast<void>(make());
+    return most_allocated - before;
+}
+
+/// What lists are asked for when teams and groups are formed of them, on a group of `P` ranks.
+template <class Comm>
+allfold::group use(const Comm& comm, const rank_list& list) {
+    list.check(comm.size());
+    const rank_list copy = list;
+    expect(copy.find(copy[copy.size() - 1]) == copy.size() - 1 && copy.overlaps(list), "found");
+    const auto members = allfold::group::of(comm).include(copy);
+    expect(members == allfold::group::of(comm).include(list) && members.size() == list.size(), "the same group");
+    return members;
+}
+
+}  // namespace
+
+TEST_CASE("a strided list of a million ranks takes as much memory as one of ten; irregular ones take more") {
+    test::on_ranks(1, [](thread_communicator& base) {
+        const many_ranks comm(base);
+        const auto strided = [&](int count, int stride) {
+            return memory_to_make(
+                [&] { return use(comm, rank_list::strided(stride > 0 ? 5 : 3'999'995, count, stride)); });
+        };
+        const auto of_strided = [&](int count) {
+            const auto every_third = use(comm, rank_list::strided(0, 1'200'000, 3));
+            return memory_to_make([&] {
+                const auto some = every_third.include(rank_list::strided(7, count, 1));
+                expect(some.ranks()[count - 1] == 3 * (6 + count), "ranks of a list among others");
+                return some;
+            });
+        };
+        const auto irregular = [&](int count) {
+            return memory_to_make([&] {
+                std::vector<int> all;
+                for (int i = 0; i < count; ++i) all.push_back(3 * i + i % 2);
+                return rank_list(std::move(all));
+            });
+        };
+        for (const int stride : {1, 3, -3})
+            expect(strided(1'000'000, stride) == strided(10, stride),
+                   "a strided list: " + std::to_string(strided(1'000'000, stride)) + " bytes");
+        expect(of_strided(1'000'000) == of_strided(10), "some of a strided list");
+        expect(irregular(10) < 1000 && irregular(1'000'000) >= 4'000'000, "irregular lists are not counted");
+    });
+    SUCCEED();
+}
+#endif
