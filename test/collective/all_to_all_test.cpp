@@ -162,7 +162,7 @@ void check_short_blocks(Comm& comm, std::size_t most, int turn, const std::strin
 template <class Comm>
 void check_short_blocks(Comm& comm, const std::string& where) {
     for (int turn = 0; turn < 6; ++turn)
-        for (const std::size_t bytes : {4, 44, 48, 52, 64, 400}) {
+        for (const std::size_t bytes : {4U, 44U, 48U, 52U, 64U, 400U}) {
             const std::string here = where + ", " + std::to_string(bytes) + " bytes, turn " + std::to_string(turn);
             check_short_blocks<int>(comm, bytes / 4, turn, here,
                                     [](int pair, std::size_t i) { return pair * 1000 + static_cast<int>(i); });
