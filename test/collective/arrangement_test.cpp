@@ -14,7 +14,6 @@
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/algebra/mean.hpp"
 #include "allfold/collective/subset.hpp"
-#include "allfold/engine/short_call.hpp"
 #include "test/collective/arrangement_checks.hpp"
 #include "test/support/algebras.hpp"
 #include "test/support/catch.hpp"
@@ -22,6 +21,7 @@
 #include "test/support/hierarchies.hpp"
 #include "test/support/ranks.hpp"
 #include "test/support/remote.hpp"
+#include "test/support/short_calls.hpp"
 
 using namespace test;
 using allfold::errc;
@@ -57,20 +57,16 @@ TEMPLATE_TEST_CASE("lists and axes work where ranks share no memory", "", words,
 }
 
 TEST_CASE("short calls whose blocks lie anywhere are remembered, and look again at where the blocks lie") {
-    const auto remembered = [](auto& comm) {
-        const auto* const calls = static_cast<const allfold::detail::short_calls*>(comm.background().kept.get());
-        return calls != nullptr ? calls->found() : 0;
-    };
     for (const int size : {2, 3})
         on_ranks(size, [&](auto& comm) {
             const auto thrice = [&](const std::string& what, auto check) {
                 const auto where = what + ", " + std::to_string(size) + " ranks";
                 std::uint64_t before = 0;
                 for (int time = 0; time < 3; ++time) {
-                    if (time == 2) before = remembered(comm);
+                    if (time == 2) before = short_calls_of(comm);
                     check(where + ", time " + std::to_string(time));
                 }
-                expect(remembered(comm) > before, where + ": nothing is remembered");
+                expect(short_calls_of(comm) > before, where + ": nothing is remembered");
             };
             const auto ranks = static_cast<std::size_t>(size);
             const std::vector<std::size_t> lengths{ranks - 1, 0, ranks, ranks + 1};

@@ -27,6 +27,7 @@
 #include "test/support/catch.hpp"
 #include "test/support/oracle.hpp"
 #include "test/support/ranks.hpp"
+#include "test/support/short_calls.hpp"
 
 /// @file
 /// Repeated calls with an operator that lifts. They give the same bits as the engine, which runs all calls that name a
@@ -42,20 +43,14 @@ using wide_sum = widened<allfold::sum, double>;
 constexpr auto tree = allfold::order::tree;
 constexpr std::size_t lengths[] = {0, 1, 2, 3, 7, 64, 300, 1500};
 
-/// How many calls the communicator has found among those that it remembers.
-std::uint64_t found_by(communicator& comm) {
-    const auto* const calls = static_cast<const allfold::detail::short_calls*>(comm.background().kept.get());
-    return calls != nullptr ? calls->found() : 0;
-}
-
 /// Makes a call three times. If `is_short`, the last two must take the short path.
 template <class Call>
 void thrice(communicator& comm, bool is_short, const std::string& where, Call call) {
     call();
     for (int again = 0; again < 2; ++again) {
-        const std::uint64_t before = found_by(comm);
+        const std::uint64_t before = short_calls_of(comm);
         call();
-        expect(!is_short || found_by(comm) == before + 1, where + ": not short");
+        expect(!is_short || short_calls_of(comm) == before + 1, where + ": not short");
     }
 }
 

@@ -18,6 +18,7 @@
 #include "test/support/catch.hpp"
 #include "test/support/oracle.hpp"
 #include "test/support/ranks.hpp"
+#include "test/support/short_calls.hpp"
 
 /// @file
 /// Repeated calls with lists: what may differ from the lists of the last call, and what must not.
@@ -26,11 +27,6 @@ using namespace test;
 using communicator = allfold::thread_communicator;
 
 namespace {
-
-std::uint64_t short_calls_of(communicator& comm) {
-    const auto* const calls = static_cast<const allfold::detail::short_calls*>(comm.background().kept.get());
-    return calls != nullptr ? calls->found() : 0;
-}
 
 /// A list of tensors of these lengths, the last one first in memory.
 allfold::tensors<int> backwards(std::vector<int>& memory, const std::vector<std::size_t>& lengths) {

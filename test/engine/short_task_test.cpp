@@ -25,6 +25,7 @@
 #include "test/support/catch.hpp"
 #include "test/support/oracle.hpp"
 #include "test/support/ranks.hpp"
+#include "test/support/short_calls.hpp"
 
 /// @file
 /// Started and prepared calls that their communicator remembers.
@@ -35,11 +36,6 @@ using allfold::persistent;
 using communicator = allfold::thread_communicator;
 
 namespace {
-
-std::uint64_t remembered_by(communicator& comm) {
-    const auto* const calls = static_cast<const allfold::detail::short_calls*>(comm.background().kept.get());
-    return calls != nullptr ? calls->found() : 0;
-}
 
 int sum_of_ranks(int size) { return size * (size - 1) / 2; }
 
@@ -234,18 +230,18 @@ TEST_CASE("a started call is remembered, by calls as well, and the other way rou
         const auto started = [&] { allfold::all_reduce.start(comm, x, allfold::sum()).wait(); };
         const auto called = [&] { allfold::all_reduce(comm, x, allfold::sum()); };
         started();
-        expect(remembered_by(comm) == 0, "the first one");
+        expect(short_calls_of(comm) == 0, "the first one");
         started();
-        expect(remembered_by(comm) == 1, "started again");
+        expect(short_calls_of(comm) == 1, "started again");
         called();
-        expect(remembered_by(comm) == 2, "called after it was started");
+        expect(short_calls_of(comm) == 2, "called after it was started");
         allfold::all_reduce(comm, x, allfold::max());
         allfold::all_reduce.start(comm, x, allfold::max()).wait();
-        expect(remembered_by(comm) == 3, "started after it was called");
+        expect(short_calls_of(comm) == 3, "started after it was called");
         const persistent prepared = allfold::all_reduce.prepare(comm, x, allfold::max());
-        expect(remembered_by(comm) == 4, "prepared after it was called");
+        expect(short_calls_of(comm) == 4, "prepared after it was called");
         allfold::all_reduce.start(comm, x, allfold::max(), allfold::deadline{std::chrono::hours(1)}).wait();
-        expect(remembered_by(comm) == 4, "one with a deadline is the engine's");
+        expect(short_calls_of(comm) == 4, "one with a deadline is the engine's");
     });
     SUCCEED();
 }
@@ -425,7 +421,7 @@ TEST_CASE("what is declared a view and is none is refused in the background, als
     const auto outcomes = outcomes_on_ranks(2, [](communicator& comm) {
         std::vector<int> vector{1, 2, 3};
         for (int i = 0; i < 3; ++i) allfold::all_reduce.start(comm, vector, allfold::sum()).wait();
-        expect(remembered_by(comm) == 2, "not remembered");
+        expect(short_calls_of(comm) == 2, "not remembered");
         owning_tensor x{vector};
         allfold::all_reduce.start(comm, x, allfold::sum()).wait();
     });
