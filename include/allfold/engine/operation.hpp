@@ -57,14 +57,18 @@ class operation {
           must_report_(std::exchange(other.must_report_, false)) {}
     operation& operator=(operation&& other) noexcept {
         if (this == &other) return *this;
-        finish();
+        if (holds_any()) [[unlikely]]
+            finish();
         work_ = std::move(other.work_);
         note_ = std::move(other.note_);
         exceptions_ = other.exceptions_;
         must_report_ = std::exchange(other.must_report_, false);
         return *this;
     }
-    ~operation() { finish(); }
+    ~operation() {
+        if (holds_any()) [[unlikely]]
+            finish();
+    }
 
     /// Makes progress without waiting; true once the collective is complete. Throws if the collective has failed.
     [[nodiscard]] bool done() {
@@ -139,9 +143,15 @@ class operation {
     friend class persistent;
     friend struct detail::handles;
 
+    [[nodiscard]] bool holds_any() const noexcept { return work_ != nullptr || note_ != nullptr; }
     /// Called first by everything that needs more than a note provides.
-    void look_at_note(bool waits = false) noexcept {
-        if (note_) end_note(waits);
+    [[gnu::always_inline]] void look_at_note(bool waits = false) noexcept {
+        if (!note_) return;
+        if (note_->done()) [[likely]] {
+            must_report_ = true;
+            return note_.reset();
+        }
+        end_note(waits);
     }
     [[gnu::noinline]] void end_note(bool waits) noexcept {
         if (waits && !note_->done()) note_->wait_briefly();
@@ -150,7 +160,7 @@ class operation {
         if (!work_) must_report_ = true;
         note_.reset();
     }
-    void finish() noexcept {
+    [[gnu::noinline]] void finish() noexcept {
         look_at_note();
         if (!work_ || work_->done()) return;
         try {

@@ -39,10 +39,11 @@ struct receive_verb {
                     post_office* const office = existing_office(comm);
                     if (office != nullptr && receive_next(comm, *office, place, parsed, false, found))
                         return operation(already_done{});
-                    if (office != nullptr && !parsed.limit)
-                        if (auto note = note_receive(comm, *office, place, parsed.source->rank, parsed.received_label(),
-                                                     parsed.status_out))
-                            return operation(std::move(note));
+                    const int label = parsed.received_label().value;  // negative: any
+                    if (office != nullptr && !parsed.limit && label >= 0)
+                        if (receive_note* const note =
+                                note_receive(comm, *office, place, parsed.source->rank, label, parsed.status_out))
+                            return operation(std::unique_ptr<operation_note>(note));
                 }
             }
             return ask([&](const auto& make) { return start_message(comm, make); }, comm, y, options...);

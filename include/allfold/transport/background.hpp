@@ -180,7 +180,7 @@ class background {
         if (w.due_ != clock::time_point::max()) mine.is_timed = true;
     }
     /// To be called first when another thread than before uses the communicator.
-    void take_over() noexcept {
+    [[gnu::always_inline]] void take_over() noexcept {
         progress_set* const theirs = progress_set_.load(std::memory_order_acquire);
         if (theirs == nullptr ? empty() : theirs == progress_set::of_this_thread) return;
         take_over_from(theirs);

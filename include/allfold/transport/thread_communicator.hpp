@@ -124,7 +124,7 @@ class thread_communicator : public transport_defaults {
     /// posted the general way. `waits`: this rank posts nothing more before it waits.
     template <class Write>
     [[nodiscard, gnu::always_inline]] bool post_copy(int to, lane on, bool unordered, std::uint32_t signature,
-                                                     std::size_t bytes, bool waits, Write write) {
+                                                     std::size_t bytes, bool waits, const Write& write) {
         peer_state* const known = by_rank_[static_cast<std::size_t>(to)].get();
         return known != nullptr && (known->refused_in == 0 || known->refused_in != background_.pass()) &&
                known->link.post_copy({on, unordered}, signature, bytes, waits, write);
@@ -132,7 +132,8 @@ class thread_communicator : public transport_defaults {
     /// Posts an unordered message of this length that is copied: `write(memory)` writes it where it will be read.
     /// Returns false if it has to be posted the general way.
     template <class Write>
-    [[nodiscard]] bool write_copied(int to, lane on, std::uint32_t signature, std::size_t bytes, Write write) {
+    [[nodiscard, gnu::always_inline]] bool write_copied(int to, lane on, std::uint32_t signature, std::size_t bytes,
+                                                        const Write& write) {
         return with(to).link.write_copied({on, true}, signature, bytes, write);
     }
     /// Looks, for a moment or once, for the next message from a rank, and where it lies; false if it has not arrived,

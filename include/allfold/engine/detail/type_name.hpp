@@ -63,6 +63,21 @@ template <class T>
     return of_spelled;
 }
 
+/// The same where the type is erased: known when compiled, if it can be.
+struct erased_type_hash {
+    std::uint64_t known;
+    std::uint64_t (*computed)() noexcept;  // null if it is known
+    [[nodiscard]] std::uint64_t operator()() const noexcept { return computed == nullptr ? known : computed(); }
+};
+#if defined(__GXX_RTTI)
+template <class T>
+inline constexpr erased_type_hash erased_type_hash_of =
+    spelled_ambiguously<T> ? erased_type_hash{0, &type_hash<T>} : erased_type_hash{hash_of_text(spelled<T>()), nullptr};
+#else
+template <class T>
+inline constexpr erased_type_hash erased_type_hash_of{hash_of_text(spelled<T>()), nullptr};
+#endif
+
 /// A hash of the types of a call.
 template <class Collective, class Element, class Op>
 [[nodiscard]] std::uint64_t hash_of_types() noexcept {

@@ -26,6 +26,10 @@ class chain_link {
     friend class chain;
     void link_before(chain_link& other) noexcept {
         unlink();
+        link_alone_before(other);
+    }
+    /// The same if it is in no list.
+    void link_alone_before(chain_link& other) noexcept {
         before_ = other.before_;
         after_ = &other;
         before_->after_ = other.before_ = this;
@@ -48,6 +52,8 @@ class chain {
     [[nodiscard]] T* after(const T& each) const noexcept { return at(static_cast<const link&>(each).after_); }
     /// Removes the element from the list that it is in, and appends it to this one.
     void push_back(T& last) noexcept { static_cast<link&>(last).link_before(head_); }
+    /// The same for an element that is in no list.
+    void push_back_alone(T& last) noexcept { static_cast<link&>(last).link_alone_before(head_); }
     void insert_before(T& next, T& what) noexcept { static_cast<link&>(what).link_before(static_cast<link&>(next)); }
     static void remove(T& what) noexcept { static_cast<link&>(what).unlink(); }
 

@@ -36,7 +36,9 @@ class credit {
     }
     /// The count to report, modulo 2^16.
     [[nodiscard]] std::uint16_t freed() const noexcept { return static_cast<std::uint16_t>(freed_); }
-    void note_reported() noexcept { reported_ = freed_; }
+    void note_reported() noexcept {
+        if (reported_ != freed_) reported_ = freed_;
+    }
 
   private:
     [[nodiscard]] static std::uint32_t units_of(std::size_t bytes) noexcept {

@@ -62,6 +62,12 @@ struct posted_receive : chain_link<by_envelope> {
         : source(from_rank), tag(wanted_tag), place{where.data, where.elements, where.type} {}
 
     [[nodiscard]] int label() const noexcept { return tag; }
+    /// Whether that much of a type that is copied as bytes is just copied to its place.
+    [[nodiscard, gnu::always_inline]] bool takes_bytes(std::uint64_t type, std::size_t element_bytes,
+                                                       std::uint64_t elements) const noexcept {
+        return place.type->copies_bytes() && type == place.type->hash() && element_bytes == place.type->element_bytes &&
+               elements <= place.elements && elements != 0;
+    }
     [[nodiscard]] bool is_open() const noexcept { return source == any_rank || tag == any_tag; }
     [[nodiscard]] bool takes(int from_rank, int wanted_tag) const noexcept {
         return (source == any_rank || source == from_rank) && (tag == any_tag || tag == wanted_tag);
@@ -86,9 +92,11 @@ struct receiving : posted_receive {
 template <class T>
 class envelope_table {
   public:
-    void add(T& each) {
-        if (++count_ > 2 * slots_.size()) grow();
-        slot_of(each.source, each.label()).push_back(each);
+    /// Adds an element that is in no list.
+    [[gnu::always_inline]] void add(T& each) {
+        if (++count_ > room_) [[unlikely]]
+            grow();
+        slot_of(each.source, each.label()).push_back_alone(each);
     }
     /// Adds an element before a later one.
     void add_before(T& later, T& each) {
@@ -100,13 +108,13 @@ class envelope_table {
         slot::remove(each);
     }
     template <class Fits>
-    [[nodiscard]] T* find(int source, int tag, Fits fits) const {
+    [[nodiscard, gnu::always_inline]] T* find(int source, int tag, Fits fits) const {
         if (count_ == 0) return nullptr;
         return slot_of(source, tag).find([&](const T& each) {
             return each.source == source && each.label() == tag && fits(each);
         });
     }
-    [[nodiscard]] T* first(int source, int tag) const {
+    [[nodiscard, gnu::always_inline]] T* first(int source, int tag) const {
         return find(source, tag, [](const T&) { return true; });
     }
     [[nodiscard]] std::size_t count() const noexcept { return count_; }
@@ -126,20 +134,23 @@ class envelope_table {
     [[nodiscard]] std::size_t place_of(int source, int tag) const noexcept {
         const auto both =
             static_cast<std::uint64_t>(static_cast<std::uint32_t>(source)) << 32 | static_cast<std::uint32_t>(tag);
-        return static_cast<std::size_t>(both * 0x9e3779b97f4a7c15u >> 32) & (slots_.size() - 1);
+        return static_cast<std::size_t>(both * 0x9e3779b97f4a7c15u >> 32) & mask_;
     }
     [[nodiscard]] slot& slot_of(int source, int tag) noexcept { return slots_[place_of(source, tag)]; }
     [[nodiscard]] const slot& slot_of(int source, int tag) const noexcept { return slots_[place_of(source, tag)]; }
     /// Elements with the same envelope come from the same slot, so they stay in order.
-    void grow() {
+    [[gnu::cold, gnu::noinline]] void grow() {
         std::vector<slot> before(slots_.empty() ? 16 : 4 * slots_.size());
         before.swap(slots_);
+        mask_ = slots_.size() - 1;
+        room_ = 2 * slots_.size();
         for (const slot& old : before)
             while (T* const each = old.first()) slot_of(each->source, each->label()).push_back(*each);
     }
 
     std::vector<slot> slots_;  // their number is a power of two
-    std::size_t count_ = 0;
+    std::size_t mask_ = 0;     // that number less one
+    std::size_t count_ = 0, room_ = 0;
 };
 
 class matching {
@@ -162,6 +173,16 @@ class matching {
             open_.push_back(r);
         else
             waiting_.add(r);
+    }
+    /// Posts a short receive without wildcards.
+    [[gnu::always_inline]] void post_exact(posted_receive& r) {
+        r.number = ++posted_;
+        r.is_posted = true;
+        waiting_.add(r);
+    }
+    [[gnu::always_inline]] void withdraw_exact(posted_receive& r) noexcept {
+        r.is_posted = false;
+        waiting_.remove(r);
     }
     /// Posts a receive that may be long.
     void post_any(posted_receive& r) {
@@ -194,6 +215,10 @@ class matching {
     [[nodiscard]] awaited_receives& awaited() noexcept { return awaited_; }
     /// Whether an unexpected message with this source and tag is held.
     [[nodiscard]] bool holds(int source, int tag) const { return held_.first(source, tag) != nullptr; }
+    /// The posted receive that a message matches, if none has wildcards; null if there is none, or one has.
+    [[nodiscard, gnu::always_inline]] posted_receive* find_exact(int source, int tag) const {
+        return open_.empty() ? waiting_.first(source, tag) : nullptr;
+    }
     /// Removes and returns the posted receive that a message matches; null if there is none.
     [[nodiscard]] posted_receive* take_receive(int source, int tag) {
         posted_receive* const exact = waiting_.first(source, tag);

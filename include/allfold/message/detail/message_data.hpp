@@ -30,7 +30,7 @@ namespace allfold::detail {
 /// What is known about the elements at compile time.
 struct message_type {
     std::size_t element_bytes;
-    std::uint64_t (*hash)();
+    erased_type_hash hash;
     const char* name;
     // All three are null if the elements are copied as bytes.
     void (*assign)(std::byte*, const std::byte*, std::size_t elements);  // (to, from): objects passed by reference
@@ -59,7 +59,7 @@ void decode_elements(std::span<const std::byte> from, std::byte* to_memory, std:
 }
 template <class T, bool SharesMemory>
 [[nodiscard]] consteval message_type make_message_type() {
-    message_type of{sizeof(T), &type_hash<T>, type_name<T>, nullptr, nullptr, nullptr};
+    message_type of{sizeof(T), erased_type_hash_of<T>, type_name<T>, nullptr, nullptr, nullptr};
     if constexpr (std::is_trivially_copyable_v<T>) {
     } else if constexpr (!SharesMemory && serializable<T>) {
         of.encode = encode_objects<T>;
@@ -88,7 +88,8 @@ template <bool SharesMemory, class T>
 
 /// Rows of trivially copyable elements.
 template <class Row>
-inline constexpr message_type row_type{sizeof(Row), &type_hash<Row>, type_name<Row>, nullptr, nullptr, nullptr};
+inline constexpr message_type row_type{sizeof(Row), erased_type_hash_of<Row>, type_name<Row>, nullptr, nullptr,
+                                       nullptr};
 
 /// The rows of records, which have the same number of rows in each tensor. Their type does not know the length of a row
 /// yet (see `row_type_of`).

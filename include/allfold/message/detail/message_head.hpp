@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "allfold/message/options.hpp"
 #include "allfold/transport/communicator.hpp"
@@ -39,6 +42,20 @@ struct message_head {
     [[nodiscard]] std::size_t bytes() const noexcept { return static_cast<std::size_t>(elements) * element_bytes; }
     [[nodiscard]] status from_rank(int source) const noexcept {
         return {source, tag, static_cast<std::size_t>(elements), false};
+    }
+    /// Writes it to `to`, in as few stores as possible.
+    [[gnu::always_inline]] void write_words(std::byte* to) const noexcept {
+        if constexpr (std::endian::native != std::endian::little || sizeof(std::uintptr_t) != sizeof(std::uint64_t)) {
+            std::memcpy(to, this, sizeof *this);
+        } else {
+            const std::uint64_t first = static_cast<std::uint64_t>(what) | static_cast<std::uint64_t>(how) << 8 |
+                                        std::uint64_t{freed} << 16 |
+                                        static_cast<std::uint64_t>(static_cast<std::uint32_t>(tag)) << 32;
+            const std::array<std::uint64_t, 5> words{first, type, reinterpret_cast<std::uintptr_t>(type_name), elements,
+                                                     std::uint64_t{number} << 32 | element_bytes};
+            static_assert(sizeof words == sizeof(message_head));
+            for (std::size_t i = 0; i < words.size(); ++i) std::memcpy(to + i * sizeof first, &words[i], sizeof first);
+        }
     }
     /// Whether it carries the envelope of a message, rather than being about a message.
     [[nodiscard]] bool has_envelope() const noexcept { return what == kind::eager || what == kind::request; }

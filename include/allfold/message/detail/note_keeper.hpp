@@ -83,17 +83,17 @@ class note_keeper_of final : public note_keeper {
     post_office& office_;
 };
 
-/// Notes a plain receive. Null if it must be a call, is likely to become one, or its message has already arrived.
+/// Notes a plain receive, and returns the note, which the caller owns. Null if it must be a call, is likely to become
+/// one, or its message has already arrived.
 template <communicator Comm>
-[[nodiscard, gnu::noinline]] std::unique_ptr<operation_note> note_receive(Comm& comm, post_office& office,
-                                                                          const message_data& place, int source,
-                                                                          const tag& label, status* status_out) {
+[[nodiscard, gnu::noinline]] receive_note* note_receive(Comm& comm, post_office& office, const message_data& place,
+                                                        int source, int label, status* status_out) {
     const bool is_likely_read_directly = place.bytes() > longest_copied;
-    if (label.is_any || label.value < 0 || is_likely_read_directly || office.holds(source, label.value)) return nullptr;
+    if (is_likely_read_directly || office.holds(source, label)) return nullptr;
     if (!office.keeper) office.keeper = std::make_unique<note_keeper_of<Comm>>(comm, office);
-    auto made = std::make_unique<receive_note>(*office.keeper, source, label.value, place, status_out);
+    auto made = std::make_unique<receive_note>(*office.keeper, source, label, place, status_out);
     office.note(*made);
-    return made;
+    return made.release();
 }
 
 }  // namespace allfold::detail

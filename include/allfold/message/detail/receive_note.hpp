@@ -55,11 +55,12 @@ class receive_note final : public posted_receive, public operation_note {
     [[nodiscard]] std::unique_ptr<pending> promote() noexcept override {
         if (waits()) keeper_.take_over();
         if (waits()) become_call();
-        return std::move(call_.work);
+        return std::move(call_);
     }
     receiving& become_call() {
-        call_ = keeper_.call_of(*this);
-        receiving& in = *call_.in;
+        note_keeper::call made = keeper_.call_of(*this);
+        receiving& in = *made.in;
+        call_ = std::move(made.work);
         state_.store(state::is_call, std::memory_order_release);
         return in;
     }
@@ -74,7 +75,7 @@ class receive_note final : public posted_receive, public operation_note {
 
     note_keeper& keeper_;
     status* status_out_;
-    note_keeper::call call_;
+    std::unique_ptr<pending> call_;
 };
 
 }  // namespace allfold::detail

@@ -73,18 +73,24 @@ template <communicator Comm>
     const int receiver = parsed.destination->rank, label = parsed.label.value;
     const std::size_t bytes = data.bytes();
     post_office* const office = existing_office(comm);
-    if (office == nullptr || !office->may_post_at_once(receiver, bytes)) return false;
-    if (!Comm::shares_memory && !office->has_named(receiver, data.type->hash())) return false;
+    if (office == nullptr) return false;
     comm.progress();
+    if (receiver == comm.rank() && office->take_own_as_is(data, label)) {
+        if (parsed.status_out != nullptr) *parsed.status_out = {};
+        return true;
+    }
+    if (!office->may_post_at_once(receiver, bytes)) return false;
+    if (!Comm::shares_memory && !office->has_named(receiver, data.type->hash())) return false;
     if (receiver == comm.rank()) {
         const message_head head = office->eager_head(data, receiver, label);
         office->note_posted(receiver, bytes);
         office->take_envelope(receiver, head, {data.data, bytes});
         office->settle();
     } else {
-        const auto write = [&](destination memory) {
-            auto* const head = ::new (memory.data) message_head(office->eager_head(data, receiver, label));
-            if (!Comm::shares_memory) head->type_name = nullptr;
+        // By value, and each word of the head at once: a core has room for few stores that wait for a line which
+        // another core holds, so they decide how many messages wait for theirs at the same time.
+        const auto write = [=](destination memory) __attribute__((always_inline)) {
+            office->write_eager_head(memory.data, data, receiver, label, Comm::shares_memory);
             copy_to_shared(memory + sizeof(message_head), data.data, bytes);
         };
         if (!comm.write_copied(receiver, envelopes_lane, signature_of_messages, sizeof(message_head) + bytes, write))
@@ -125,11 +131,12 @@ template <communicator Comm>
     const int source = parsed.source->rank;
     const tag label = parsed.received_label();
     if (source == comm.rank() || !office.receives_at_once() || (waits && background::in_flight())) return false;
+    if (!waits && !office.is_worth_a_look(source)) return false;
     comm.progress();
     message_in_place here{};
-    if (!comm.find_in_place(source, envelopes_lane, sizeof(message_head) + place.bytes(), here, waits) ||
-        here.signature != signature_of_messages || here.bytes < sizeof(message_head))
-        return false;
+    const bool is_there = comm.find_in_place(source, envelopes_lane, sizeof(message_head) + place.bytes(), here, waits);
+    if (!waits) office.note_look(source, is_there);
+    if (!is_there || here.signature != signature_of_messages || here.bytes < sizeof(message_head)) return false;
     message_head head;
     std::memcpy(&head, here.data, sizeof head);
     if (head.what != message_head::kind::eager || head.how == mode::synchronous ||

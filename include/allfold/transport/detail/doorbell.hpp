@@ -41,9 +41,10 @@ class doorbell {
     using time_point = std::chrono::steady_clock::time_point;
 
     /// Called after making news visible: wakes the owner if it is asleep.
-    void ring() noexcept {
+    [[gnu::always_inline]] void ring() noexcept {
         fence_of_ringer();
-        if (sleeping_.load(std::memory_order_relaxed) != 0) wake();
+        if (sleeping_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+            wake();
     }
 
     /// Sleeps until rung or until `until`, unless `news()` finds something after the sleep has been announced.
@@ -62,7 +63,7 @@ class doorbell {
 
     /// The fence between making news visible and checking for a sleeper; also for callers that check a flag of their
     /// own first.
-    void fence_of_ringer() const noexcept {
+    [[gnu::always_inline]] void fence_of_ringer() const noexcept {
 #if ALLFOLD_FUTEX_DOORBELL
         if (membarrier_) [[likely]]
             return std::atomic_signal_fence(std::memory_order_seq_cst);

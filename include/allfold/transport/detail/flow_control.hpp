@@ -37,6 +37,8 @@ namespace allfold::detail {
 struct sender {
     lane on = 0;
     bool unordered = false;  ///< a prepared operation: `on` does not tell when it was started
+
+    [[nodiscard]] friend constexpr bool operator==(const sender&, const sender&) = default;
 };
 
 /// Whether messages of `before` must not make a message of `mine` wait.
@@ -79,13 +81,13 @@ class posted_messages {
         latest_buffer_ = buffer;
     }
     /// Records that a message has got the next cell; returns its number.
-    constexpr std::uint32_t post(sender of) noexcept {
-        in_cells_[sent_ % Cells] = of;
+    [[gnu::always_inline]] constexpr std::uint32_t post(sender of) noexcept {
+        if (in_cells_[sent_ % Cells] != of) in_cells_[sent_ % Cells] = of;  // comparing is cheaper than a store
         if (of.on != newest_) {
             is_of_one_lane_ = false;
             if (is_later(of.on, newest_)) newest_ = of.on;
         }
-        if (of.unordered) has_unordered_ = true;
+        if (of.unordered && !has_unordered_) has_unordered_ = true;
         return ++sent_;
     }
 
