@@ -293,7 +293,7 @@ class background {
         background& of_;
         bool was_;
     };
-    [[nodiscard]] bool is_running() noexcept {
+    [[nodiscard, gnu::always_inline]] bool is_running() noexcept {
         take_over();
         return runs_;
     }

@@ -159,6 +159,10 @@ class communicator : public transport_defaults {
     }
     void take_in_place(int from) { inbox_.take_plain(from); }
     template <class Use>
+    void use_arrived(int from, lane on, std::size_t min_bytes, Use use) {
+        for (message_in_place here{}; find_in_place(from, on, min_bytes, here, false); take_in_place(from)) use(here);
+    }
+    template <class Use>
     [[nodiscard]] bool use_in_place(int from, lane on, std::uint32_t signature, std::size_t bytes, Use use) {
         message_in_place here;
         if (!find_in_place(from, on, bytes, here, true) || here.signature != signature || here.bytes != bytes)

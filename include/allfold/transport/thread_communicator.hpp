@@ -99,7 +99,7 @@ class thread_communicator : public transport_defaults {
     }
 
     /// Lets a rank that polls `done()` and never waits notice a failure, and keeps it from blocking others.
-    void progress() {
+    [[gnu::always_inline]] void progress() {
         if (has_failed(std::memory_order_relaxed)) [[unlikely]]
             throw_failure("collective");
         answer_calls();
@@ -171,6 +171,23 @@ class thread_communicator : public transport_defaults {
     void take_in_place(int from) noexcept {
         if (bulletins_.is_there() && bulletins_.has_found(from)) return bulletins_.take(from);
         by_rank_[static_cast<std::size_t>(from)]->link.take_next();
+    }
+    /// Calls `use(message)` for each message on a lane that has arrived from a rank, and then releases it, as long as
+    /// they lie where they can be left in place.
+    template <class Use>
+    void use_arrived(int from, lane on, std::size_t min_bytes, Use use) {
+        peer_state* const known = by_rank_[static_cast<std::size_t>(from)].get();
+        message_in_place here{};
+        if (bulletins_.is_there() || known == nullptr) [[unlikely]] {
+            for (; find_in_place(from, on, min_bytes, here, false); take_in_place(from)) use(here);
+            return;
+        }
+        detail::thread_link& link = known->link;
+        while (known->early.count() == 0 && link.has_next() && link.look_at_next(on, here)) {
+            link.fetch_one_after();
+            use(here);
+            link.take_next();
+        }
     }
     /// Posts the first message of this rank on a lane, copied if it may be, to all others at once; false if it has to
     /// be posted to each of them separately.

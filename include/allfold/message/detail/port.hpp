@@ -91,12 +91,11 @@ class port_of final : public post_port {
     }
     /// Handles short messages where they lie, without taking them out of the transport first.
     void take_in_place(int sender) {
-        for (message_in_place here{}; comm_.find_in_place(sender, envelopes_lane, sizeof(message_head), here, false);) {
+        comm_.use_arrived(sender, envelopes_lane, sizeof(message_head), [&](const message_in_place& here) {
             if (here.signature != signature_of_messages || here.bytes < sizeof(message_head) ||
                 !office_.take_as_is(sender, here.data, here.bytes))
                 take_packed(sender, here.signature, here.data, here.bytes);
-            comm_.take_in_place(sender);
-        }
+        });
     }
     template <class A>
     void take_envelope(int sender, const A& arrived) {

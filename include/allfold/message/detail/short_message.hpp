@@ -27,6 +27,7 @@ namespace allfold::detail {
 template <class Comm>
 concept has_short_messages = Comm::has_short_path && requires(Comm& comm, void (*write)(std::byte*)) {
     { comm.write_copied(0, lane{}, 0u, std::size_t{}, write) } -> std::same_as<bool>;
+    comm.use_arrived(0, lane{}, std::size_t{}, [](const message_in_place&) {});
 };
 
 template <communicator Comm>
