@@ -21,6 +21,7 @@
 #include "allfold/collective/inclusive_scan.hpp"
 #include "allfold/collective/reduce.hpp"
 #include "allfold/collective/reduce_scatter.hpp"
+#include "allfold/data/detail/small_vector.hpp"
 #include "allfold/data/raw_rows.hpp"
 #include "allfold/data/tensor_view.hpp"
 #include "allfold/data/tensors.hpp"
@@ -58,21 +59,19 @@ struct image_element<X> {
     using type = typename std::remove_cvref_t<X>::element_type;
 };
 
-/// The elements of an operand, as a list of tensors.
+/// Adds the elements of an operand to a list of tensors.
 template <class T, class X>
-[[nodiscard]] tensors<T> operand_of(X&& x) {
-    tensors<T> made;
+void add_operand(tensors<T>& to, X&& x) {
     constexpr bool has_type = !is_raw<std::remove_cvref_t<X>>;
     static_assert(has_type, "allfold: raw rows cannot be an image, whose elements must have a type: pass a span");
     if constexpr (!has_type)
-        return made;
+        return;
     else if constexpr (is_tensors<std::remove_cvref_t<X>>)
-        for (const auto& each : x.pieces()) made.add(std::span<T>(each));
+        for (const auto& each : x.pieces()) to.add(std::span<T>(each));
     else if constexpr (tensor_view<X> || element_range<X>)
-        made.add(x);
+        to.add(x);
     else
-        made.add(std::span<T>(std::addressof(x), 1));
-    return made;
+        to.add(std::span<T>(std::addressof(x), 1));
 }
 
 }  // namespace detail
@@ -110,10 +109,8 @@ class images {
 
     template <detail::image First, detail::image... Rest>
     explicit images(First&& first, Rest&&... rest) {
-        list_.reserve(1 + sizeof...(rest));
-        list_.push_back(detail::operand_of<T>(std::forward<First>(first)));
-        (list_.push_back(detail::operand_of<T>(std::forward<Rest>(rest))), ...);
-        length_ = list_.front().size();
+        add(std::forward<First>(first));
+        (add(std::forward<Rest>(rest)), ...);
     }
     /// No operand, while other ranks have operands of n elements.
     [[nodiscard]] static images none(std::size_t n) {
@@ -124,19 +121,33 @@ class images {
     /// Adds an image.
     template <detail::image X>
     images& add(X&& x) {
-        list_.push_back(detail::operand_of<T>(std::forward<X>(x)));
-        length_ = list_.front().size();
+        const std::size_t before = all_.size();
+        detail::add_operand(all_, std::forward<X>(x));
+        if (ends_.empty()) length_ = all_.size();
+        ends_.push_back({all_.pieces().size(), all_.size() - before});
         return *this;
     }
 
-    [[nodiscard]] const std::vector<tensors<T>>& list() const noexcept { return list_; }
-    /// The number of elements of each image.
+    [[nodiscard]] std::size_t count() const noexcept { return ends_.size(); }
+    /// The number of elements of each image, or of the first one if they differ.
     [[nodiscard]] std::size_t length() const noexcept { return length_; }
+    /// The number of elements of one of them.
+    [[nodiscard]] std::size_t length_of(std::size_t image) const noexcept { return ends_[image].length; }
+    /// The contiguous pieces of memory that hold the elements of one of them.
+    [[nodiscard]] std::span<const std::span<T>> pieces_of(std::size_t image) const noexcept {
+        const std::size_t first = image == 0 ? 0 : ends_[image - 1].piece;
+        return all_.pieces().subspan(first, ends_[image].piece - first);
+    }
 
   private:
     images() = default;
 
-    std::vector<tensors<T>> list_;
+    struct end {
+        std::size_t piece;   // the one after its last
+        std::size_t length;  // of the image
+    };
+    tensors<T> all_;
+    detail::small_vector<end, 8> ends_;
     std::size_t length_ = 0;
 };
 
@@ -163,7 +174,7 @@ inline constexpr bool writable<const images<T>> = !std::is_const_v<T>;
 template <class T>
 class element_cursor {
   public:
-    explicit element_cursor(const tensors<T>& of) : pieces_(of.pieces()) {}
+    explicit element_cursor(std::span<const std::span<T>> pieces) : pieces_(pieces) {}
     /// The next element, which must exist.
     [[nodiscard]] T& next() {
         while (at_ == pieces_.front().size()) {
@@ -206,13 +217,11 @@ struct image_memory {
 };
 template <class T>
 void list_memory(const images<T>& list, bool is_written, std::vector<image_memory>& all) {
-    for (std::size_t i = 0; const auto& each : list.list()) {
-        for (const auto& piece : each.pieces()) {
+    for (std::size_t i = 0; i < list.count(); ++i)
+        for (const auto& piece : list.pieces_of(i)) {
             const auto bytes = std::as_bytes(piece);
             if (!bytes.empty()) all.push_back({{bytes.data(), bytes.data() + bytes.size()}, i, is_written});
         }
-        ++i;
-    }
 }
 
 /// Throws if an output would overwrite what is still to be read: an output may only be the same memory as the input
@@ -280,7 +289,8 @@ class image_call final : public base_of_call<V> {
             if constexpr (is_scan)
                 store_prefixes();
             else if (is_wanted())
-                for (const tensors<Out>& each : out_.list()) store(each, (is_scattered ? block_ : folds_).data());
+                for (std::size_t k = 0; k < out_.count(); ++k)
+                    store(out_.pieces_of(k), (is_scattered ? block_ : folds_).data());
         });
     }
 
@@ -307,23 +317,20 @@ class image_call final : public base_of_call<V> {
 
     template <class X>
     void require_lengths(const images<X>& list, const char* name) const {
-        for (std::size_t i = 0; const auto& each : list.list()) {
-            if (each.size() != in_.length())
+        for (std::size_t i = 0; i < list.count(); ++i)
+            if (const std::size_t own = list.length_of(i); own != in_.length())
                 here().reject(errc::mismatch,
-                              {name, " ", i, " has ", each.size(), " elements, but image 0 has ", in_.length()});
-            ++i;
-        }
+                              {name, " ", i, " has ", own, " elements, but image 0 has ", in_.length()});
     }
     void require_places() const {
         require_lengths(out_, "output");
-        if (out_.list().size() != in_.list().size())
-            here().reject(errc::mismatch,
-                          {"there are ", out_.list().size(), " outputs for ", in_.list().size(), " images"});
+        if (out_.count() != in_.count())
+            here().reject(errc::mismatch, {"there are ", out_.count(), " outputs for ", in_.count(), " images"});
         require_images_apart(here(), in_, out_);
     }
 
-    void store(const tensors<Out>& out, const state* fold) const {
-        for (const std::span<Out>& piece : out.pieces())
+    void store(std::span<const std::span<Out>> out, const state* fold) const {
+        for (const std::span<Out>& piece : out)
             for (Out& place : piece) place = lowered(*fold++, contributions_);
     }
     [[nodiscard]] Out lowered(const state& fold, int contributions) const {
@@ -338,16 +345,16 @@ class image_call final : public base_of_call<V> {
     }
 
     void fold_own() {
-        contributions_ = static_cast<int>(in_.list().size());
+        contributions_ = static_cast<int>(in_.count());
         fold_images();
         if constexpr (is_scattered)  // elements must exist before they can be written
             for (std::size_t i = 0; i < out_.length() && in_.length() > 0; ++i) block_.put(i, folds_.data()[0]);
     }
     void fold_images() {
-        if (in_.list().empty()) return set_identities();
-        for (std::size_t k = 0; k < in_.list().size(); ++k) {
+        if (in_.count() == 0) return set_identities();
+        for (std::size_t k = 0; k < in_.count(); ++k) {
             std::size_t i = 0;
-            for (const std::span<T>& piece : in_.list()[k].pieces())
+            for (const std::span<T>& piece : in_.pieces_of(k))
                 for (const value& x : piece) {
                     if (k == 0)
                         folds_.put(i, lifted(x));
@@ -368,9 +375,9 @@ class image_call final : public base_of_call<V> {
     void store_prefixes() {
         bool is_something = comm_.rank() > 0;
         int before = is_something ? contributions_ : 0;
-        for (std::size_t k = 0; k < out_.list().size(); ++k) {
-            element_cursor<T> from(in_.list()[k]);
-            element_cursor<Out> to(out_.list()[k]);
+        for (std::size_t k = 0; k < out_.count(); ++k) {
+            element_cursor<T> from(in_.pieces_of(k));
+            element_cursor<Out> to(out_.pieces_of(k));
             for (std::size_t i = 0; i < in_.length(); ++i) {
                 state x = lifted(from.next());
                 Out& place = to.next();

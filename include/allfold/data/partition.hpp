@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "allfold/data/detail/small_vector.hpp"
 #include "allfold/error.hpp"
 
 /// @file
@@ -148,7 +149,7 @@ class partition {
     std::size_t quotient_ = 0;
     std::size_t remainder_ = 0;
     std::size_t largest_ = 0;
-    std::vector<std::size_t> offsets_;  // if made from sizes, with total() at the end; otherwise empty
+    detail::small_vector<std::size_t, 9> offsets_;  // if made from sizes, with total() at the end; otherwise empty
 };
 
 }  // namespace allfold

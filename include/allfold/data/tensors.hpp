@@ -8,8 +8,8 @@
 #include <span>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
+#include "allfold/data/detail/small_vector.hpp"
 #include "allfold/data/partition.hpp"
 #include "allfold/data/raw_rows.hpp"
 #include "allfold/data/tensor_view.hpp"
@@ -82,20 +82,22 @@ class tensors {
         if constexpr (!is_alike) {
         } else if constexpr (tensor_view<X>) {
             detail::for_each_run(x, [&](T* first, std::size_t count) {
-                pieces_.emplace_back(first, count);
+                pieces_.push_back({first, count});
                 length += count;
             });
         } else {
             length = static_cast<std::size_t>(std::ranges::size(x));
-            if (length != 0) pieces_.emplace_back(std::ranges::data(x), length);
+            if (length != 0) pieces_.push_back({std::ranges::data(x), length});
         }
         lengths_.push_back(length);
         size_ += length;
         return *this;
     }
     /// Reserves room for this many tensors.
-    void reserve(std::size_t count) {
-        pieces_.reserve(count);
+    void reserve(std::size_t count) { reserve(count, count); }
+    /// Reserves room for this many tensors, of so many contiguous pieces in all.
+    void reserve(std::size_t count, std::size_t pieces) {
+        pieces_.reserve(pieces);
         first_pieces_.reserve(count);
         lengths_.reserve(count);
     }
@@ -109,20 +111,23 @@ class tensors {
 
     /// The number of elements of all tensors together.
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
-    [[nodiscard]] const std::vector<std::size_t>& lengths() const noexcept { return lengths_; }
+    /// The number of elements of each.
+    [[nodiscard]] std::span<const std::size_t> lengths() const noexcept { return {lengths_.data(), lengths_.size()}; }
     [[nodiscard]] partition cut(std::size_t tensor, int blocks) const { return cut_(lengths_[tensor], blocks); }
     /// The contiguous pieces of memory that hold the elements.
-    [[nodiscard]] const std::vector<std::span<T>>& pieces() const noexcept { return pieces_; }
+    [[nodiscard]] std::span<const std::span<T>> pieces() const noexcept { return {pieces_.data(), pieces_.size()}; }
     /// The pieces of one tensor.
     [[nodiscard]] std::span<const std::span<T>> pieces_of(std::size_t tensor) const noexcept {
         const std::size_t end = tensor + 1 < first_pieces_.size() ? first_pieces_[tensor + 1] : pieces_.size();
-        return std::span(pieces_).subspan(first_pieces_[tensor], end - first_pieces_[tensor]);
+        return pieces().subspan(first_pieces_[tensor], end - first_pieces_[tensor]);
     }
 
   private:
-    std::vector<std::span<T>> pieces_;
-    std::vector<std::size_t> first_pieces_;  // index of each tensor's first piece
-    std::vector<std::size_t> lengths_;
+    static constexpr std::size_t few = 8;
+
+    detail::small_vector<std::span<T>, few> pieces_;
+    detail::small_vector<std::size_t, few> first_pieces_;  // index of each tensor's first piece
+    detail::small_vector<std::size_t, few> lengths_;
     std::size_t size_ = 0;
     cut_function cut_ = &partition::even;
 };

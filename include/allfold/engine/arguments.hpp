@@ -397,7 +397,8 @@ class arguments : public bound_arguments {
 
     /// No element may be written twice.
     void require_tensors_apart(const arguments_given& call) const {
-        auto pieces = out_.get().pieces();
+        using piece = std::remove_cvref_t<decltype(out_.get().pieces()[0])>;
+        small_vector<piece, 8> pieces(out_.get().pieces());
         std::sort(pieces.begin(), pieces.end(), [](const auto& a, const auto& b) { return a.data() < b.data(); });
         for (std::size_t i = 1; i < pieces.size(); ++i)
             if (pieces[i].data() < pieces[i - 1].data() + pieces[i - 1].size())

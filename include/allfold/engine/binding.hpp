@@ -23,6 +23,7 @@
 #include "allfold/data/tensor_view.hpp"
 #include "allfold/data/tensors.hpp"
 #include "allfold/engine/detail/leak.hpp"
+#include "allfold/engine/detail/task_memory.hpp"
 #include "allfold/engine/row_table.hpp"
 #include "allfold/error.hpp"
 
@@ -109,12 +110,13 @@ class packed {
     }
     ~packed() {
         std::destroy_n(data_, size_);
-        if (data_) std::allocator<T>().deallocate(data_, capacity_);
+        if (data_) free();
     }
     /// Makes room for `count` elements; called again, it keeps what is there.
     void reserve(std::size_t count) {
         if (data_ != nullptr || count == 0) return;
-        data_ = std::allocator<T>().allocate(count);
+        data_ =
+            are_few(count) ? static_cast<T*>(few::allocate(count * sizeof(T))) : std::allocator<T>().allocate(count);
         capacity_ = count;
         if constexpr (std::is_trivially_copyable_v<T>) size_ = count;  // any value will do
     }
@@ -131,6 +133,17 @@ class packed {
     [[nodiscard]] T* data() const noexcept { return data_; }
 
   private:
+    using few = block_pool<256>;
+    [[nodiscard]] static constexpr bool are_few(std::size_t count) noexcept {
+        return alignof(T) <= few::alignment && count <= few::block_bytes / sizeof(T);
+    }
+    void free() noexcept {
+        if (are_few(capacity_))
+            few::free(data_, capacity_ * sizeof(T));
+        else
+            std::allocator<T>().deallocate(data_, capacity_);
+    }
+
     T* data_ = nullptr;
     std::size_t size_ = 0;
     std::size_t capacity_ = 0;

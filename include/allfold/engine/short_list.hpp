@@ -88,7 +88,7 @@ class cut_list {
     }
     [[nodiscard]] std::span<const std::size_t> extents() const noexcept { return {extents_.data(), blocks_}; }
     /// Whether tensors of these lengths are a block of it.
-    [[nodiscard]] bool has_block(int block, const std::vector<std::size_t>& lengths) const noexcept {
+    [[nodiscard]] bool has_block(int block, std::span<const std::size_t> lengths) const noexcept {
         const std::size_t count = list_.lengths().size();
         const auto of = bounds().subspan(static_cast<std::size_t>(block) * count, count);
         return std::ranges::equal(of, lengths,
@@ -132,7 +132,7 @@ class few_pieces {
     }
     /// Block by block. Each tensor must be a single piece.
     explicit few_pieces(const cut_list<T>& cut) : ranges_(cut.list().pieces().size()), rows_(cut.list().size()) {
-        const std::vector<std::span<T>>& pieces = cut.list().pieces();
+        const std::span<const std::span<T>> pieces = cut.list().pieces();
         const auto is_whole = [](const std::span<T>& piece, std::size_t length) { return piece.size() == length; };
         if (!std::ranges::equal(pieces, cut.list().lengths(), is_whole) || !find_ranges(cut.list())) return;
         std::size_t count = 0, end = 0, tensor = 0;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "allfold/algebra/diagnose.hpp"
+#include "allfold/data/detail/small_vector.hpp"
 #include "allfold/data/partition.hpp"
 #include "allfold/data/tensor_view.hpp"
 #include "allfold/data/tensors.hpp"
@@ -58,15 +59,20 @@ struct arrangement_place {
     }
 };
 
+/// For so many ranks, nothing is allocated to arrange the blocks.
+inline constexpr std::size_t inline_ranks = 16;
+
 /// The block of each rank, in rank order.
-[[nodiscard]] inline std::vector<int> block_order(const arrangement_place& at, const shards* given) {
-    std::vector<int> order(static_cast<std::size_t>(at.size));
-    std::iota(order.begin(), order.end(), 0);
-    if (given == nullptr) return order;
+[[nodiscard]] inline small_vector<int, inline_ranks> block_order(const arrangement_place& at, const shards* given) {
+    small_vector<int, inline_ranks> order(static_cast<std::size_t>(at.size), 0);
+    if (given == nullptr) {
+        std::iota(order.begin(), order.end(), 0);
+        return order;
+    }
     const std::vector<int>& blocks = given->blocks();
     if (blocks.size() != order.size())
         at.reject(errc::bad_argument, {"the list of shards has ", blocks.size(), " entries for ", at.size, " ranks"});
-    std::vector<int> owners(order.size(), -1);
+    small_vector<int, inline_ranks> owners(order.size(), -1);
     for (int r = 0; r < at.size; ++r) {
         const int block = blocks[static_cast<std::size_t>(r)];
         if (block < 0 || block >= at.size)
@@ -75,8 +81,9 @@ struct arrangement_place {
         if (owner >= 0)
             at.reject(errc::bad_rank, {"shard ", block, " is assigned to both rank ", owner, " and rank ", r});
         owner = r;
+        order[static_cast<std::size_t>(r)] = block;
     }
-    return blocks;
+    return order;
 }
 
 /// Adds the slice [first, first + count) of a view along one axis.
@@ -108,6 +115,15 @@ template <class X>
                                                                       {static_cast<std::size_t>(std::ranges::size(x))});
 }
 
+/// The number of contiguous runs in a block that is cut along an axis, which must exist.
+template <class X>
+[[nodiscard]] std::size_t runs_of_block([[maybe_unused]] X& x, std::size_t along) {
+    std::size_t runs = 1;
+    if constexpr (tensor_view<X>)
+        for (std::size_t i = 0; i < along; ++i) runs *= tensor_access<std::remove_const_t<X>>::extent(x, i);
+    return runs;
+}
+
 /// A tensor, cut along an axis. `blocks` divides the extent of that axis; evenly if null.
 template <class X>
 [[nodiscard]] auto arrange_along(const arrangement_place& at, X& x, std::size_t along, const partition* blocks,
@@ -125,7 +141,9 @@ template <class X>
         at.reject(errc::bad_partition,
                   {"the partition adds up to ", cut.total(), ", but axis ", along, " has extent ", extent});
     arranged<typename access::element_type> made;
-    std::vector<std::size_t> sizes;
+    const auto ranks = static_cast<std::size_t>(at.size);
+    made.list.reserve(ranks, ranks * runs_of_block(view, along));
+    small_vector<std::size_t, inline_ranks> sizes;
     for (const int block : block_order(at, order)) {
         const std::size_t before = made.list.size();
         add_slice(made.list, view, along, cut.offset(block), cut.extent(block));
@@ -164,7 +182,7 @@ template <class T>
     }
     arranged<T> made;
     made.list.reserve(list.pieces().size() * static_cast<std::size_t>(at.size));
-    std::vector<std::size_t> sizes;
+    small_vector<std::size_t, inline_ranks> sizes;
     sizes.reserve(static_cast<std::size_t>(at.size));
     for (const int block : block_order(at, order)) {
         const std::size_t before = made.list.size();
@@ -206,7 +224,7 @@ template <class T>
                                         " displacements for ", at.size, " ranks"});
     require_apart(at, blocks, first, all.size());
     arranged<T> made;
-    std::vector<std::size_t> sizes;
+    small_vector<std::size_t, inline_ranks> sizes;
     for (const int block : block_order(at, order)) {
         sizes.push_back(blocks.extent(block));
         add_elements(made.list, all.pieces_of(0), first[static_cast<std::size_t>(block)], sizes.back());
@@ -350,14 +368,6 @@ class list_hash {
   private:
     std::uint64_t value_ = 0;
 };
-/// The number of contiguous runs in a block that is cut along an axis, which must exist.
-template <class X>
-[[nodiscard]] std::size_t runs_of_block([[maybe_unused]] X& x, std::size_t along) {
-    std::size_t runs = 1;
-    if constexpr (tensor_view<X>)
-        for (std::size_t i = 0; i < along; ++i) runs *= tensor_access<std::remove_const_t<X>>::extent(x, i);
-    return runs;
-}
 template <class X>
 [[nodiscard]] std::string text_of_lists([[maybe_unused]] const X& list, const shards* order, const axis* along) {
     std::string all;
