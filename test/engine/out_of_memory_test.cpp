@@ -2,10 +2,12 @@
 #include <cstddef>
 #include <cstdlib>
 #include <new>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "allfold/collective.hpp"
+#include "allfold/collective/images.hpp"
 #include "allfold/collective/together.hpp"
 #include "allfold/engine/progress_thread.hpp"
 #include "allfold/message.hpp"
@@ -21,8 +23,11 @@ namespace {
 /// How many more allocations of this thread succeed before one fails; -1: all do.
 thread_local long successes_left = -1;
 thread_local bool has_failed = false;
+/// How many allocations this thread has made.
+thread_local std::size_t allocations = 0;
 
 void* allocate(std::size_t bytes, std::size_t alignment) {
+    ++allocations;
     if (successes_left >= 0 && successes_left-- == 0) {
         has_failed = true;
         throw std::bad_alloc();
@@ -43,6 +48,15 @@ class short_of_memory {
     short_of_memory& operator=(const short_of_memory&) = delete;
     ~short_of_memory() { successes_left = -1; }
 };
+
+/// How many allocations a call makes after a few like it.
+template <class Call>
+std::size_t allocations_of(Call call) {
+    for (int before = 0; before < 4; ++before) call();
+    const std::size_t known = allocations;
+    for (int again = 0; again < 4; ++again) call();
+    return allocations - known;
+}
 
 /// Runs the program on two and three ranks, until the one that is short of memory needs no more than it has.
 template <class Program>
@@ -113,6 +127,13 @@ TEST_CASE("a rank that is out of memory in a collective releases the others") {
         all_reduce(comm, words, join);
     });
     fail_each_allocation([](auto& comm) {
+        std::vector<float> x(1000, 1.0F), y(1000, 2.0F), part(500);
+        images<float> many(x);
+        for (int i = 0; i < 20; ++i) many.add(y);
+        all_reduce(comm, many, y, sum{});
+        reduce_scatter(comm, x, std::span(part).first(partition::even(1000, comm.size()).extent(comm.rank())), sum{});
+    });
+    fail_each_allocation([](auto& comm) {
         const auto ranks = static_cast<std::size_t>(comm.size());
         std::vector<int> in(10 * ranks), out;
         all_to_all(comm, in, std::vector<std::size_t>(ranks, 10), out);
@@ -161,4 +182,44 @@ TEST_CASE("a rank that is out of memory with messages releases the others") {
         persistent again = exchange.prepare(comm, x, to{right}, y, from{left});
         again();
     });
+}
+
+TEST_CASE("short calls that a rank has made before allocate nothing, whatever describes them") {
+    struct counted {
+        const char* call;
+        std::size_t allocations;
+    };
+    std::vector<counted> of_rank[2];
+    run(2, [&](thread_communicator& comm) {
+        std::vector<float> a(8, 1.0F), b(8, 2.0F), half(4), all(8);
+        const tensor<float, 2> matrix(all.data(), {2, 4}), columns(half.data(), {2, 2});
+        const partition even = partition::even(8, 2), uneven = partition::sizes({5, 3});
+        const std::span<float> part(b.data(), uneven.extent(comm.rank()));
+        const shards swapped({1, 0});
+        const displacements where({4, 0});
+        const int other = 1 - comm.rank();
+        const auto count = [&](const char* what, auto call) {
+            of_rank[comm.rank()].push_back({what, allocations_of(call)});
+        };
+        count("all_reduce", [&] { all_reduce(comm, a, sum{}); });
+        count("of a list", [&] { all_reduce(comm, tensors(a, b), sum{}); });
+        count("of images", [&] { all_reduce(comm, images(a, b), all, sum{}); });
+        count("all_gather of a list", [&] { all_gather(comm, tensors(half), tensors(all)); });
+        count("of columns", [&] { all_gather(comm, columns, matrix, axis{1}); });
+        count("with displacements", [&] { all_gather(comm, half, all, even, where); });
+        count("of uneven blocks", [&] { all_gather(comm, part, all, uneven); });
+        count("reduce_scatter to shards", [&] { reduce_scatter(comm, a, half, sum{}, swapped); });
+        count("messages", [&] {
+            operation in = receive.start(comm, half, from{other}), out = send.start(comm, half, to{other});
+            in.wait();
+            out.wait();
+        });
+    });
+    for (const auto& calls : of_rank) {
+        CHECK(calls.size() == 9);
+        for (const auto& [call, made] : calls) {
+            INFO(call);
+            CHECK(made == 0);
+        }
+    }
 }

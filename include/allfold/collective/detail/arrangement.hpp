@@ -174,20 +174,25 @@ void require_cut(const arrangement_place& at, const tensors<T>& list, std::size_
 template <class T>
 [[nodiscard]] arranged<T> arrange_list(const arrangement_place& at, const tensors<T>& list, const partition* blocks,
                                        const shards* order) {
-    std::vector<partition> cuts;
-    cuts.reserve(list.lengths().size());
-    for (std::size_t i = 0; i < list.lengths().size(); ++i) {
-        cuts.push_back(blocks != nullptr ? *blocks : list.cut(i, at.size));
-        require_cut(at, list, i, cuts.back());
-    }
+    const std::size_t tensors = list.lengths().size(), ranks = static_cast<std::size_t>(at.size);
+    small_vector<partition::bounds, inline_ranks> cuts;  // of each tensor in turn
+    cuts.reserve(tensors * ranks);
+    const auto cut_tensor = [&](std::size_t i, const partition& cut) {
+        require_cut(at, list, i, cut);
+        for (int block = 0; block < at.size; ++block) cuts.push_back(cut.bounds_of(block));
+    };
+    for (std::size_t i = 0; i < tensors; ++i)
+        blocks != nullptr ? cut_tensor(i, *blocks) : cut_tensor(i, list.cut(i, at.size));
     arranged<T> made;
-    made.list.reserve(list.pieces().size() * static_cast<std::size_t>(at.size));
+    made.list.reserve(list.pieces().size() * ranks);
     small_vector<std::size_t, inline_ranks> sizes;
-    sizes.reserve(static_cast<std::size_t>(at.size));
+    sizes.reserve(ranks);
     for (const int block : block_order(at, order)) {
         const std::size_t before = made.list.size();
-        for (std::size_t i = 0; i < cuts.size(); ++i)
-            add_elements(made.list, list.pieces_of(i), cuts[i].offset(block), cuts[i].extent(block));
+        for (std::size_t i = 0; i < tensors; ++i) {
+            const partition::bounds& of = cuts[i * ranks + static_cast<std::size_t>(block)];
+            add_elements(made.list, list.pieces_of(i), of.begin, of.end - of.begin);
+        }
         sizes.push_back(made.list.size() - before);
     }
     made.blocks = partition::sizes(sizes);
@@ -197,7 +202,7 @@ template <class T>
 /// Throws if a block extends beyond the operand, or overlaps another.
 inline void require_apart(const arrangement_place& at, const partition& blocks, const std::vector<std::size_t>& first,
                           std::size_t elements) {
-    std::vector<int> order(first.size());
+    small_vector<int, inline_ranks> order(first.size(), 0);
     std::iota(order.begin(), order.end(), 0);
     std::ranges::sort(order, {}, [&first](int block) { return first[static_cast<std::size_t>(block)]; });
     int before = -1;
