@@ -2,6 +2,7 @@
 #include "allfold/collective/images.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <span>
@@ -102,6 +103,50 @@ TEST_CASE("images are variables, tensors with gaps and lists; operators lift, an
         const int p = comm.size();
         expect(memory == std::vector{5 * p, 9, 7 * p, 9, 9 * p, 9}, "a tensor with gaps");
         expect(list == std::vector{5 * p, 7 * p, 9 * p}, "a list");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("long images of several pieces, cut at different places, are folded in image order") {
+    constexpr std::size_t n = 5000, images_of_rank = 11;  // more than fit into the nearest cache at a time
+    using pair = std::array<unsigned, 2>;                 // x -> a x + b: composition does not commute
+    const auto compose =
+        allfold::associative([](const pair& f, const pair& g) -> pair { return {f[0] * g[0], f[0] * g[1] + f[1]}; });
+    const auto of = [](int rank, std::size_t k, std::size_t i) -> pair {
+        return {static_cast<unsigned>(rank + 2), static_cast<unsigned>(k * n + i)};
+    };
+    on_ranks(3, [&](auto& comm) {
+        std::vector<std::vector<pair>> values(images_of_rank, std::vector<pair>(n));
+        std::vector<pair> result(n), block(n);
+        images<pair> mine(values[0]);
+        for (std::size_t k = 0; k < images_of_rank; ++k) {
+            for (std::size_t i = 0; i < n; ++i) values[k][i] = of(comm.rank(), k, i);
+            const std::span<pair> all(values[k]);
+            if (k > 0)
+                mine.add(
+                    allfold::tensors(all.first(k), all.subspan(k, 0), all.subspan(k, 2048), all.last(n - 2048 - k)));
+        }
+        const auto expected = [&](std::size_t i) {
+            pair all = of(0, 0, i);
+            for (int r = 0; r < comm.size(); ++r)
+                for (std::size_t k = r == 0 ? 1 : 0; k < images_of_rank; ++k) all = compose(all, of(r, k, i));
+            return all;
+        };
+        const auto require_right = [&](std::span<const pair> found, std::size_t first, const char* what) {
+            for (std::size_t i = 0; i < found.size(); ++i) expect(found[i] == expected(first + i), what);
+        };
+        allfold::all_reduce(comm, mine, result, compose);
+        require_right(result, 0, "all_reduce");
+        const auto cut = allfold::partition::even(n, comm.size());
+        const std::span own(block.data(), cut.extent(comm.rank()));
+        allfold::reduce_scatter(comm, mine, own, compose);
+        require_right(own, cut.offset(comm.rank()), "reduce_scatter");
+        std::vector<pair> apart(n);
+        const std::span<pair> all(apart);
+        allfold::all_reduce(comm, mine, images(allfold::tensors(all.first(7), all.subspan(7))), compose);
+        require_right(apart, 0, "all_reduce into two pieces");
+        allfold::all_reduce(comm, mine, values[3], compose);
+        require_right(values[3], 0, "all_reduce into an image");
     });
     SUCCEED();
 }

@@ -177,14 +177,25 @@ class element_cursor {
     explicit element_cursor(std::span<const std::span<T>> pieces) : pieces_(pieces) {}
     /// The next element, which must exist.
     [[nodiscard]] T& next() {
+        skip_ended();
+        return pieces_.front()[at_++];
+    }
+    /// The next elements, at most this many, that lie one after another; at least one must exist.
+    [[nodiscard]] std::span<T> next_run(std::size_t most) {
+        skip_ended();
+        const std::span<T> rest = pieces_.front().subspan(at_), run = rest.first(std::min(most, rest.size()));
+        at_ += run.size();
+        return run;
+    }
+
+  private:
+    void skip_ended() {
         while (at_ == pieces_.front().size()) {
             pieces_ = pieces_.subspan(1);
             at_ = 0;
         }
-        return pieces_.front()[at_++];
     }
 
-  private:
     std::span<const std::span<T>> pieces_;
     std::size_t at_ = 0;
 };
@@ -259,6 +270,10 @@ class image_call final : public base_of_call<V> {
     using value = std::remove_const_t<T>;
     using state = typename state_of<Op, value>::type;
     static constexpr bool is_lowered = lowering_operator<Op, state>;
+    static constexpr bool folds_columns =
+        std::same_as<value, state> && !lifts<Op, value> && std::is_trivially_copyable_v<state>;
+    static constexpr bool may_store_directly =
+        (is_scattered || std::same_as<Collective, all_reduce_collective>) && std::same_as<Out, state> && !is_lowered;
 
   public:
     image_call(Comm& comm, const images<T>& in, images<Out> out, const Op& op, const Options&... options)
@@ -271,7 +286,7 @@ class image_call final : public base_of_call<V> {
             require_lengths(in_, "image");
             if (!is_scattered && is_wanted()) require_lengths(out_, "output");
             folds_.reserve(in_.length());
-            if constexpr (is_scattered) block_.reserve(out_.length());
+            if (is_scattered && !stores_directly()) block_.reserve(out_.length());
         });
         stages.own([this] { fold_own(); });
         std::apply(
@@ -288,7 +303,7 @@ class image_call final : public base_of_call<V> {
         stages.own([this] {
             if constexpr (is_scan)
                 store_prefixes();
-            else if (is_wanted())
+            else if (is_wanted() && !stores_directly())
                 for (std::size_t k = 0; k < out_.count(); ++k)
                     store(out_.pieces_of(k), (is_scattered ? block_ : folds_).data());
         });
@@ -300,10 +315,17 @@ class image_call final : public base_of_call<V> {
     void fold_ranks(Stages& stages, const Folding& op, const Said&... said) {
         constexpr std::conditional_t<is_scan, exclusive_scan_collective, Collective> fold;
         const std::span<state> own(folds_.data(), in_.length());
+        if constexpr (may_store_directly)
+            if (stores_directly())
+                return stages.run(fold, std::span<const state>(own), out_.pieces_of(0).front(), op, said...);
         if constexpr (is_scattered)
             stages.run(fold, std::span<const state>(own), std::span(block_.data(), out_.length()), op, said...);
         else
             stages.run(fold, own, op, said...);
+    }
+    /// Whether the collective writes the result to where the caller wants it.
+    [[nodiscard]] bool stores_directly() const {
+        return may_store_directly && out_.count() == 1 && out_.pieces_of(0).size() == 1;
     }
 
     [[nodiscard]] arrangement_place here() const { return {Collective::promise.name, comm_.rank(), comm_.size()}; }
@@ -347,22 +369,49 @@ class image_call final : public base_of_call<V> {
     void fold_own() {
         contributions_ = static_cast<int>(in_.count());
         fold_images();
-        if constexpr (is_scattered)  // elements must exist before they can be written
+        if (is_scattered && !stores_directly())  // elements must exist before they can be written
             for (std::size_t i = 0; i < out_.length() && in_.length() > 0; ++i) block_.put(i, folds_.data()[0]);
     }
     void fold_images() {
         if (in_.count() == 0) return set_identities();
-        for (std::size_t k = 0; k < in_.count(); ++k) {
-            std::size_t i = 0;
-            for (const std::span<T>& piece : in_.pieces_of(k))
-                for (const value& x : piece) {
-                    if (k == 0)
-                        folds_.put(i, lifted(x));
+        if constexpr (folds_columns)
+            fold_in_chunks();
+        else
+            for (std::size_t k = 0; k < in_.count(); ++k) fold_image(k);
+    }
+    void fold_image(std::size_t k) {
+        std::size_t i = 0;
+        for (const std::span<T>& piece : in_.pieces_of(k))
+            for (const value& x : piece) {
+                if (k == 0)
+                    folds_.put(i, lifted(x));
+                else
+                    folds_.data()[i] = fold_two<state>(op_, folds_.data()[i], lifted(x));
+                ++i;
+            }
+    }
+    /// As many elements at a time as fit into the nearest cache along with their fold.
+    void fold_in_chunks() {
+        constexpr std::size_t chunk = std::max<std::size_t>((8 << 10) / sizeof(state), 1);
+        small_vector<element_cursor<T>, 8> cursors;
+        for (std::size_t k = 0; k < in_.count(); ++k) cursors.push_back(element_cursor<T>(in_.pieces_of(k)));
+        for (std::size_t at = 0; at < in_.length(); at += chunk)
+            for (element_cursor<T>& each : cursors) {
+                state* to = folds_.data() + at;
+                state* const end = to + std::min(chunk, in_.length() - at);
+                while (to != end) {
+                    const std::span<const value> run = each.next_run(static_cast<std::size_t>(end - to));
+                    if (&each == cursors.data())
+                        std::ranges::copy(run, to);
                     else
-                        folds_.data()[i] = fold_two<state>(op_, folds_.data()[i], lifted(x));
-                    ++i;
+                        fold_column<Op, state>(&op_, address(to), address(run.data()), address(to), run.size());
+                    to += run.size();
                 }
-        }
+            }
+    }
+    template <class X>
+    [[nodiscard]] static auto* address(X* of) noexcept {
+        return reinterpret_cast<std::conditional_t<std::is_const_v<X>, const std::byte, std::byte>*>(of);
     }
     void set_identities() {
         if constexpr (operator_with_identity<Op, state>)
