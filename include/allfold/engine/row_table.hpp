@@ -411,6 +411,10 @@ class fold_of_values {
     static void run(const row_layout& all, std::span<const place> sources, std::span<const place> targets,
                     std::size_t rows, store_modes how) {
         const std::size_t count = elements_in<row<Value>, 0>(all, rows);
+        if constexpr (!folds_stretches<Op, state>)
+            if (sources.size() == 2 && targets.size() == 1 && how[0] == store::plain)
+                return fold_pair(operation_of<Op>(all), elements_at<Value>(all, sources[0], 0),
+                                 elements_at<Value>(all, sources[1], 0), elements_at<Value>(all, targets[0], 0), count);
         fold_of_values folds(all, sources, count);
         const bool stores_once = targets.size() == 1 && how[0] == store::plain;
         for (std::size_t done = 0, now = 0; done < count; done += now) {
@@ -448,17 +452,35 @@ class fold_of_values {
     /// Enough for 16 operands; none if default construction of a state is not free.
     static constexpr std::size_t nearby_levels = std::is_trivially_default_constructible_v<state> ? 5 : 0;
 
+    [[nodiscard]] static state lift(const Op& op, const Value& x) { return static_cast<state>(detail::lifted(op, x)); }
+    /// Two operands, whose states never get to memory: reduce_scatter of 16 bits each, folded in float, takes 0.55x the
+    /// time for 16 KiB, 0.33x for 4 MiB.
+    static void fold_pair(const Op& op, const Value* left, const Value* right, Value* to, std::size_t count) {
+        elementwise<touches::anything>(left, right, to, count, [&op](const Value& x, const Value& y) -> Value {
+            return static_cast<Value>(lowered(op, fold_two<state>(op, lift(op, x), lift(op, y)), 2));
+        });
+    }
     [[nodiscard]] state* level(std::size_t depth) noexcept {
         return (far_.size() > 0 ? far_.data() : nearby_.data()) + depth * chunk_;
     }
     /// The value of the tree's node [low, high) at level `depth`, for `count` elements from `first` on.
     const state* tree(int low, int high, std::size_t depth, std::size_t first, std::size_t count) {
         state* const to = level(depth);
+        const auto operand = [&](int k) {
+            return elements_at<Value>(all_, sources_[static_cast<std::size_t>(k)], 0) + first;
+        };
         if (high - low == 1) {
-            const Value* const from = elements_at<Value>(all_, sources_[static_cast<std::size_t>(low)], 0) + first;
-            for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<state>(detail::lifted(op_, from[i]));
+            const Value* const from = operand(low);
+            for (std::size_t i = 0; i < count; ++i) to[i] = lift(op_, from[i]);
             return to;
         }
+        if constexpr (!folds_stretches<Op, state>)
+            if (high - low == 2) {
+                const Value *const left = operand(low), *const right = operand(low + 1);
+                for (std::size_t i = 0; i < count; ++i)
+                    to[i] = fold_two<state>(op_, lift(op_, left[i]), lift(op_, right[i]));
+                return to;
+            }
         const int cut = canonical_cut(size_, low, high);
         tree(low, cut, depth, first, count);
         const state* const right = tree(cut, high, depth + 1, first, count);
