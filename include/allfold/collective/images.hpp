@@ -59,19 +59,22 @@ struct image_element<X> {
     using type = typename std::remove_cvref_t<X>::element_type;
 };
 
-/// Adds the elements of an operand to a list of tensors.
+/// Adds the pieces of an operand; returns how many elements it has.
 template <class T, class X>
-void add_operand(tensors<T>& to, X&& x) {
+std::size_t add_operand(piece_list<T>& to, X& x) {
     constexpr bool has_type = !is_raw<std::remove_cvref_t<X>>;
     static_assert(has_type, "allfold: raw rows cannot be an image, whose elements must have a type: pass a span");
-    if constexpr (!has_type)
-        return;
-    else if constexpr (is_tensors<std::remove_cvref_t<X>>)
-        for (const auto& each : x.pieces()) to.add(std::span<T>(each));
-    else if constexpr (tensor_view<X> || element_range<X>)
-        to.add(x);
-    else
-        to.add(std::span<T>(std::addressof(x), 1));
+    if constexpr (!has_type) {
+        return 0;
+    } else if constexpr (is_tensors<std::remove_cvref_t<X>>) {
+        for (const auto& each : x.pieces()) to.push_back(each);
+        return x.size();
+    } else if constexpr (tensor_view<X> || element_range<X>) {
+        return add_pieces(to, x);
+    } else {
+        to.push_back(std::span<T>(std::addressof(x), 1));
+        return 1;
+    }
 }
 
 }  // namespace detail
@@ -109,8 +112,8 @@ class images {
 
     template <detail::image First, detail::image... Rest>
     explicit images(First&& first, Rest&&... rest) {
-        add(std::forward<First>(first));
-        (add(std::forward<Rest>(rest)), ...);
+        add(first);
+        (add(rest), ...);
     }
     /// No operand, while other ranks have operands of n elements.
     [[nodiscard]] static images none(std::size_t n) {
@@ -121,10 +124,9 @@ class images {
     /// Adds an image.
     template <detail::image X>
     images& add(X&& x) {
-        const std::size_t before = all_.size();
-        detail::add_operand(all_, std::forward<X>(x));
-        if (ends_.empty()) length_ = all_.size();
-        ends_.push_back({all_.pieces().size(), all_.size() - before});
+        const std::size_t length = detail::add_operand(pieces_, x);
+        if (ends_.empty()) length_ = length;
+        ends_.push_back({pieces_.size(), length});
         return *this;
     }
 
@@ -136,7 +138,7 @@ class images {
     /// The contiguous pieces of memory that hold the elements of one of them.
     [[nodiscard]] std::span<const std::span<T>> pieces_of(std::size_t image) const noexcept {
         const std::size_t first = image == 0 ? 0 : ends_[image - 1].piece;
-        return all_.pieces().subspan(first, ends_[image].piece - first);
+        return {pieces_.data() + first, ends_[image].piece - first};
     }
 
   private:
@@ -146,7 +148,7 @@ class images {
         std::size_t piece;   // the one after its last
         std::size_t length;  // of the image
     };
-    tensors<T> all_;
+    detail::piece_list<T> pieces_;
     detail::small_vector<end, 8> ends_;
     std::size_t length_ = 0;
 };

@@ -35,6 +35,35 @@ using list_element =
     std::conditional_t<(std::is_const_v<typename element_type_of<Rest>::type> || ...),
                        const typename element_type_of<First>::type, typename element_type_of<First>::type>;
 
+/// The contiguous pieces of memory that hold the elements of an operand.
+template <class T>
+using piece_list = small_vector<std::span<T>, 8>;
+
+/// Adds those of a tensor view or range; returns how many elements that are.
+template <class T, class X>
+std::size_t add_pieces(piece_list<T>& to, X& x) {
+    using given = typename element_type_of<X>::type;
+    constexpr bool is_alike = std::is_convertible_v<given(*)[], T(*)[]>;
+    static_assert(is_alike,
+                  "allfold: all tensors of a list must have the same element type: make one call for each type");
+    constexpr bool has_type = !is_raw<std::remove_cvref_t<X>>;
+    static_assert(
+        has_type,
+        "allfold: raw rows cannot be part of a list, whose elements must have a type: make one call for each");
+    std::size_t length = 0;
+    if constexpr (!is_alike) {
+    } else if constexpr (tensor_view<X>) {
+        for_each_run(x, [&](T* first, std::size_t count) {
+            to.push_back({first, count});
+            length += count;
+        });
+    } else {
+        length = static_cast<std::size_t>(std::ranges::size(x));
+        if (length != 0) to.push_back({std::ranges::data(x), length});
+    }
+    return length;
+}
+
 }  // namespace detail
 
 /// Several tensors of one element type as one operand: one collective, one schedule and one message per peer, without a
@@ -70,25 +99,8 @@ class tensors {
     template <class X>
         requires(tensor_view<X> || detail::element_range<X>)
     tensors& add(X&& x) {
-        using given = typename detail::element_type_of<X>::type;
-        constexpr bool is_alike = std::is_convertible_v<given(*)[], T(*)[]>;
-        static_assert(is_alike,
-                      "allfold: all tensors of a list must have the same element type: make one call for each type");
-        static_assert(
-            !detail::is_raw<std::remove_cvref_t<X>>,
-            "allfold: raw rows cannot be part of a list, whose elements must have a type: make one call for each");
-        std::size_t length = 0;
         first_pieces_.push_back(pieces_.size());
-        if constexpr (!is_alike) {
-        } else if constexpr (tensor_view<X>) {
-            detail::for_each_run(x, [&](T* first, std::size_t count) {
-                pieces_.push_back({first, count});
-                length += count;
-            });
-        } else {
-            length = static_cast<std::size_t>(std::ranges::size(x));
-            if (length != 0) pieces_.push_back({std::ranges::data(x), length});
-        }
+        const std::size_t length = detail::add_pieces(pieces_, x);
         lengths_.push_back(length);
         size_ += length;
         return *this;
@@ -123,11 +135,9 @@ class tensors {
     }
 
   private:
-    static constexpr std::size_t few = 8;
-
-    detail::small_vector<std::span<T>, few> pieces_;
-    detail::small_vector<std::size_t, few> first_pieces_;  // index of each tensor's first piece
-    detail::small_vector<std::size_t, few> lengths_;
+    detail::piece_list<T> pieces_;
+    detail::small_vector<std::size_t, 8> first_pieces_;  // index of each tensor's first piece
+    detail::small_vector<std::size_t, 8> lengths_;
     std::size_t size_ = 0;
     cut_function cut_ = &partition::even;
 };
