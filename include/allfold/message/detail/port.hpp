@@ -42,9 +42,7 @@ class port_of final : public post_port {
         return true;
     }
     [[nodiscard]] bool lends(std::size_t bytes) const override { return comm_.lends(bytes + name_bytes, true); }
-    [[nodiscard]] bool is_far(int receiver, std::size_t bytes) override {
-        return receiver != comm_.rank() && comm_.is_far(receiver, bytes);
-    }
+    [[nodiscard]] bool is_far(int receiver, std::size_t bytes) override { return is_far_from(comm_, receiver, bytes); }
     void take_in(int sender) override {
         using arrival_type = typename Comm::arrival_type;
         auto take = [&](const arrival_type& arrived) { take_envelope(sender, arrived); };

@@ -55,6 +55,11 @@ template <class Comm>
     return supports_direct_read<Comm> && !by_itself ? longest_held_with_shared_cache : credit::longest_message;
 }
 
+template <communicator Comm>
+[[nodiscard, gnu::noinline]] bool is_far_from(Comm& comm, int receiver, std::size_t bytes) {
+    return receiver != comm.rank() && comm.is_far(receiver, bytes);
+}
+
 /// Whether a message takes this path if there is room for it.
 template <communicator Comm>
 [[nodiscard, gnu::always_inline]] inline bool is_held_as_sent(const Comm& comm, const message_data& data,
@@ -80,7 +85,7 @@ template <communicator Comm>
         if (parsed.status_out != nullptr) *parsed.status_out = {};
         return true;
     }
-    if (!office->may_post_at_once(receiver, bytes)) return false;
+    if (!office->may_post_at_once(receiver, bytes, [&] { return is_far_from(comm, receiver, bytes); })) return false;
     if (!Comm::shares_memory && !office->has_named(receiver, data.type->hash())) return false;
     if (receiver == comm.rank()) {
         const message_head head = office->eager_head(data, receiver, label);
@@ -110,8 +115,11 @@ template <communicator Comm>
 [[nodiscard]] bool progress_with_receiver(Comm& comm, const message_data& data, const message_options& parsed) {
     if (!is_held_as_sent(comm, data, parsed)) return false;
     post_office* const office = existing_office(comm);
-    if (office == nullptr || !office->is_held(parsed.destination->rank, data.bytes())) return false;
-    progress_with(comm, *office, parsed.destination->rank);
+    const int receiver = parsed.destination->rank;
+    const std::size_t bytes = data.bytes();
+    if (office == nullptr || !office->is_held(receiver, bytes, [&] { return is_far_from(comm, receiver, bytes); }))
+        return false;
+    progress_with(comm, *office, receiver);
     return true;
 }
 
