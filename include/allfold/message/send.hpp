@@ -90,7 +90,7 @@ struct send_verb {
 ///   records row by row: their rows are the elements of the message.
 /// - Order: if a receive matches two messages from the same rank, it takes the one that was sent, or started, first.
 ///   Messages and collectives never mix.
-/// - Cost: a message of 64 KiB or less (between threads 6 KiB, or 16 KiB if their cores share a cache), and no longer
+/// - Cost: a message of 64 KiB or less (between threads 6 KiB, or 16 KiB as long as little is held), and no longer
 ///   than what the transport copies, is one message of the transport as long as the receiver holds less than 256 KiB of
 ///   this rank's messages that it has not received; otherwise it is three (between threads two), and waits for the
 ///   receive. Do not rely on messages being held.

@@ -51,8 +51,8 @@ concept supports_direct_read = requires(Comm& comm) {
     comm.end_reading();
 };
 template <class Comm>
-[[nodiscard]] constexpr std::size_t longest_held(bool by_itself) noexcept {
-    return supports_direct_read<Comm> && !by_itself ? longest_held_with_shared_cache : credit::longest_message;
+[[nodiscard]] constexpr std::size_t longest_posted_at_once(bool to_itself) noexcept {
+    return supports_direct_read<Comm> && !to_itself ? longest_held : credit::longest_message;
 }
 
 template <communicator Comm>
@@ -67,7 +67,7 @@ template <communicator Comm>
     const int receiver = parsed.destination->rank;
     const std::size_t bytes = data.bytes();
     return parsed.how == mode::standard && data.type->copies_bytes() && receiver >= 0 && receiver < comm.size() &&
-           parsed.label.value >= 0 && bytes <= longest_held<Comm>(receiver == comm.rank()) &&
+           parsed.label.value >= 0 && bytes <= longest_posted_at_once<Comm>(receiver == comm.rank()) &&
            !comm.lends(sizeof(message_head) + bytes, true) && (data.data != nullptr || bytes == 0);
 }
 
