@@ -406,7 +406,8 @@ class image_call final : public base_of_call<V> {
                     if (&each == cursors.data())
                         std::ranges::copy(run, to);
                     else
-                        fold_column<Op, state>(&op_, address(to), address(run.data()), address(to), run.size());
+                        fold_column<Op, state>(std::addressof(op_), address(to), address(run.data()), address(to),
+                                               run.size());
                     to += run.size();
                 }
             }

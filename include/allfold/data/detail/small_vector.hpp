@@ -67,7 +67,7 @@ class small_vector {
     }
 
   private:
-    [[nodiscard]] bool is_on_heap() const noexcept { return first_ != few_; }
+    [[nodiscard]] bool is_on_heap() const noexcept { return first_ != inside; }
     void append(std::span<const T> more) {
         reserve(size_ + more.size());
         std::uninitialized_copy_n(more.data(), more.size(), first_ + size_);
@@ -75,10 +75,10 @@ class small_vector {
     }
     void take(small_vector& other) noexcept {
         if (other.is_on_heap()) {
-            first_ = std::exchange(other.first_, other.few_);
+            first_ = std::exchange(other.first_, other.inside);
             room_ = std::exchange(other.room_, Few);
         } else {
-            first_ = few_;
+            first_ = inside;
             room_ = Few;
             std::uninitialized_copy_n(other.first_, other.size_, first_);
         }
@@ -100,9 +100,9 @@ class small_vector {
     }
 
     union {
-        T few_[Few];  // not initialised
+        T inside[Few];  // not initialised
     };
-    T* first_ = few_;
+    T* first_ = inside;
     std::size_t size_ = 0, room_ = Few;
 };
 

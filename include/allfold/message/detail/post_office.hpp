@@ -307,7 +307,11 @@ class post_office final : public background::resource {
     /// Guesses from the last few looks whether the next one will find something, and tries again now and then.
     class guess {
       public:
-        [[nodiscard]] bool is_likely() noexcept { return misses_ < few || ++misses_ == again; }
+        [[nodiscard]] bool is_likely() noexcept {
+            if (misses_ < few) return true;
+            ++misses_;
+            return misses_ == again;
+        }
         void note(bool found) noexcept { misses_ = found ? 0 : misses_ < few ? misses_ + 1 : few; }
 
       private:
