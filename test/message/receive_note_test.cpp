@@ -203,6 +203,31 @@ TEST_CASE("messages to oneself, noted or not, are received in their order") {
     SUCCEED();
 }
 
+TEST_CASE("what notes have received makes room at their rank for more, which is held until somebody asks for it") {
+    on_ranks(2, [](auto& comm) {
+        talk(comm);
+        constexpr std::size_t at_once = 32, rounds = 40, n = 1 << 10;  // several times what a rank holds
+        std::vector<std::vector<std::byte>> x(at_once, std::vector<std::byte>(n));
+        for (std::size_t round = 0; round < rounds; ++round) {
+            std::vector<operation> all;
+            if (comm.rank() == 1)
+                for (auto& each : x) all.push_back(receive.start(comm, each, from{0}));
+            allfold::barrier(comm);
+            if (comm.rank() == 0)
+                for (auto& each : x) all.push_back(send.start(comm, each, to{1}));
+            wait_all(all);
+        }
+        allfold::barrier(comm);
+        if (comm.rank() == 0) {
+            operation last = send.start(comm, x[0], to{1}, tag{1});
+            expect(last.done(), "it is not held");
+        }
+        allfold::barrier(comm);
+        if (comm.rank() == 1) receive(comm, x[0], from{0}, tag{1});
+    });
+    SUCCEED();
+}
+
 TEST_CASE("a note keeps its place when it becomes a call, and messages that fit several go to the first") {
     on_ranks(2, [](auto& comm) {
         talk(comm);
