@@ -151,7 +151,8 @@ class thread_link {
         claim_cells(waits, bytes);
     }
     template <class Write>
-    [[nodiscard]] bool post_in_buffer(sender of, std::uint32_t signature, std::size_t bytes, const Write& write) {
+    [[nodiscard, gnu::always_inline]] bool post_in_buffer(sender of, std::uint32_t signature, std::size_t bytes,
+                                                          const Write& write) {
         const bool goes_far = is_far(bytes);
         const packed_message where = fill_buffer(of, bytes, goes_far);
         write(destination(where.data, goes_far));
