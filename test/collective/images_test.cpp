@@ -147,6 +147,13 @@ TEST_CASE("long images of several pieces, cut at different places, are folded in
         require_right(apart, 0, "all_reduce into two pieces");
         allfold::all_reduce(comm, mine, values[3], compose);
         require_right(values[3], 0, "all_reduce into an image");
+        for (std::size_t i = 0; i < n; ++i) values[3][i] = of(comm.rank(), 3, i);
+        std::ranges::fill(apart, pair{});
+        if (comm.rank() == 1)  // one rank has a place in two pieces, the others have theirs in one
+            allfold::all_reduce(comm, mine, images(allfold::tensors(all.first(7), all.subspan(7))), compose);
+        else
+            allfold::all_reduce(comm, mine, apart, compose);
+        require_right(apart, 0, "all_reduce into places of different kinds");
     });
     SUCCEED();
 }

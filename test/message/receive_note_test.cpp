@@ -228,6 +228,32 @@ TEST_CASE("what notes have received makes room at their rank for more, which is 
     SUCCEED();
 }
 
+TEST_CASE("messages of 16 KiB are held while little is, less of it between distant cores") {
+    const auto held_at_once = [](const allfold::thread_tuning& tuning) {
+        std::size_t held = 0;
+        on_ranks(
+            2,
+            [&](auto& comm) {
+                talk(comm);
+                allfold::barrier(comm);  // each has taken a message from the other: distances can be measured
+                std::vector<std::vector<std::byte>> x(10, std::vector<std::byte>(16 << 10));
+                std::vector<operation> all;
+                if (comm.rank() == 0) {
+                    for (auto& each : x) all.push_back(send.start(comm, each, to{1}));
+                    while (held < all.size() && all[held].done()) ++held;
+                }
+                allfold::barrier(comm);
+                if (comm.rank() == 1)
+                    for (auto& each : x) receive(comm, each, from{0});
+                wait_all(all);
+            },
+            tuning);
+        return held;
+    };
+    CHECK(held_at_once({.far_latency = std::chrono::nanoseconds::max()}) == 5);  // of 96 KiB, with their envelopes
+    CHECK(held_at_once(scattered) == 1);                                         // of 32 KiB
+}
+
 TEST_CASE("a note keeps its place when it becomes a call, and messages that fit several go to the first") {
     on_ranks(2, [](auto& comm) {
         talk(comm);

@@ -13,7 +13,8 @@
 namespace allfold::detail {
 
 /// What describes a call, such as the pieces of a list, is mostly short, and made anew for each call: allocating memory
-/// would take as long as the call.
+/// would take as long as the call. (The engine's `small_array`, which it sizes at once, holds objects that cannot be
+/// copied.)
 template <class T, std::size_t Few>
 class small_vector {
     static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);

@@ -90,9 +90,7 @@ class port_of final : public post_port {
     /// Handles short messages where they lie, without taking them out of the transport first.
     void take_in_place(int sender) {
         comm_.use_arrived(sender, envelopes_lane, sizeof(message_head), [&](const message_in_place& here) {
-            if (here.signature != signature_of_messages || here.bytes < sizeof(message_head) ||
-                !office_.take_as_is(sender, here.data, here.bytes))
-                take_packed(sender, here.signature, here.data, here.bytes);
+            take_packed(sender, here.signature, here.data, here.bytes);
         });
     }
     template <class A>
@@ -106,9 +104,13 @@ class port_of final : public post_port {
         std::memcpy(&head, parts[0].data, sizeof head);
         take_rest(sender, head, parts.size() > 1 ? std::span(parts[1].data, parts[1].bytes) : std::span<std::byte>());
     }
-    void take_packed(int sender, std::uint32_t signature, const std::byte* all, std::size_t bytes) {
+    [[gnu::always_inline]] void take_packed(int sender, std::uint32_t signature, const std::byte* all,
+                                            std::size_t bytes) {
+        if (signature != signature_of_messages || bytes < sizeof(message_head)) refuse(sender);
+        if (!office_.take_into_note(sender, all, bytes)) take_in_general(sender, all, bytes);
+    }
+    [[gnu::noinline]] void take_in_general(int sender, const std::byte* all, std::size_t bytes) {
         message_head head;
-        if (signature != signature_of_messages || bytes < sizeof head) refuse(sender);
         std::memcpy(&head, all, sizeof head);
         std::span<const std::byte> rest(all + sizeof head, bytes - sizeof head);
         if (!Comm::shares_memory && head.has_envelope() && head.type_name != nullptr) take_name(sender, head, rest);

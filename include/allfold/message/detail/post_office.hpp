@@ -19,6 +19,7 @@
 #include "allfold/error.hpp"
 #include "allfold/message/detail/credit.hpp"
 #include "allfold/message/detail/direct_read.hpp"
+#include "allfold/message/detail/guess.hpp"
 #include "allfold/message/detail/matching.hpp"
 #include "allfold/message/detail/message_data.hpp"
 #include "allfold/message/detail/message_head.hpp"
@@ -67,14 +68,6 @@ class post_port {
   protected:
     ~post_port() = default;
 };
-
-/// Messages up to this length are held as well, as long as little is held: a rank copies one message while its peer
-/// copies another. Relative to reading them, of 8 and of 16 KiB: a Xeon (Granite Rapids), a ping-pong takes 0.57x and
-/// 0.67x the time, a halo of six faces 0.71x, 64 messages each way 1.02x and 1.2x. AMD Zen 5, two cores near each
-/// other: 0.56x and 0.75x, 0.78x and 0.85x, 64 messages of 16 KiB 1.03x; far apart: 0.88x and 0.87x, 0.87x and 0.97x,
-/// 64 messages 1.0x, but up to 5x if as much is held as between near cores.
-inline constexpr std::size_t longest_held = 16 << 10;
-inline constexpr std::uint32_t units_held_near = credit::max_held * 3 / 8, units_held_far = credit::max_held / 8;
 
 class post_office final : public background::resource {
   public:
@@ -260,9 +253,9 @@ class post_office final : public background::resource {
         due.note_sent(bytes);
         due.note_reported();
     }
-    /// Takes in a message that has arrived, if that takes no more than a copy to where it is received. `all`: its head,
-    /// and its data.
-    [[nodiscard, gnu::always_inline]] bool take_as_is(int source, const std::byte* all, std::size_t bytes) {
+    /// Takes in a message that has arrived, if that takes no more than a copy to where a note receives it. `all`: its
+    /// head, and its data.
+    [[nodiscard, gnu::always_inline]] bool take_into_note(int source, const std::byte* all, std::size_t bytes) {
         message_head head;
         std::memcpy(&head, all, sizeof head);
         if (head.what != kind::eager || head.how != mode::standard || head.bytes() != bytes - sizeof head) return false;
@@ -275,7 +268,7 @@ class post_office final : public background::resource {
         return true;
     }
     /// The same for a message from this rank itself.
-    [[nodiscard, gnu::always_inline]] bool take_own_as_is(const message_data& data, int tag) {
+    [[nodiscard, gnu::always_inline]] bool take_own_into_note(const message_data& data, int tag) {
         if (!with(rank_).queue.empty()) return false;
         receive_note* const note = note_for(rank_, tag, data.type->hash(), data.type->element_bytes, data.elements);
         if (note == nullptr) return false;
@@ -304,20 +297,6 @@ class post_office final : public background::resource {
   private:
     using kind = message_head::kind;
 
-    /// Guesses from the last few looks whether the next one will find something, and tries again now and then.
-    class guess {
-      public:
-        [[nodiscard]] bool is_likely() noexcept {
-            if (misses_ < few) return true;
-            ++misses_;
-            return misses_ == again;
-        }
-        void note(bool found) noexcept { misses_ = found ? 0 : misses_ < few ? misses_ + 1 : few; }
-
-      private:
-        static constexpr int few = 4, again = 32;
-        int misses_ = 0;
-    };
     struct counterpart {
         std::deque<std::unique_ptr<record>> queue;
         std::deque<receiving*> expected;   // in the order in which their data arrives

@@ -81,7 +81,7 @@ template <communicator Comm>
     post_office* const office = existing_office(comm);
     if (office == nullptr) return false;
     comm.progress();
-    if (receiver == comm.rank() && office->take_own_as_is(data, label)) {
+    if (receiver == comm.rank() && office->take_own_into_note(data, label)) {
         if (parsed.status_out != nullptr) *parsed.status_out = {};
         return true;
     }
