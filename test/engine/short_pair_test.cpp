@@ -131,7 +131,7 @@ TEST_CASE("two ranks exchange each number of bytes, in calls that are made again
 }
 
 #ifdef ALLFOLD_TEST_SANITIZED  // every byte is checked, which takes seconds
-constexpr std::size_t most_far_rows = 1000;
+constexpr std::size_t most_far_rows = 400;
 #else
 constexpr std::size_t most_far_rows = 2500;
 #endif

@@ -272,8 +272,8 @@ class part_of_program {
     }
 };
 
-#if defined(ALLFOLD_WATCHED_ACCESSES)
-constexpr unsigned programs = 60, turns_of_each = 10;
+#ifdef ALLFOLD_TEST_SANITIZED
+constexpr unsigned programs = 80, turns_of_each = 10;
 #else
 constexpr unsigned programs = 300, turns_of_each = 12;
 #endif
