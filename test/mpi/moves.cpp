@@ -8,6 +8,7 @@
 #include "test/collective/arrangement_checks.hpp"
 #include "test/collective/barrier_checks.hpp"
 #include "test/collective/broadcast_checks.hpp"
+#include "test/collective/distant_checks.hpp"
 #include "test/collective/gather_checks.hpp"
 #include "test/collective/permute_checks.hpp"
 #include "test/collective/scatter_checks.hpp"
@@ -69,6 +70,12 @@ TEST_CASE("MPI's own collectives get tensors with gaps as copies") {
     const auto sum = static_cast<float>(comm.size() * (comm.size() - 1) / 2);
     for (std::size_t i = 0; i < x.size(); ++i)
         expect(x[i] == (i % 105 < 100 ? sum : static_cast<float>(comm.rank())), "all_reduce");
+    SUCCEED();
+}
+
+TEST_CASE("blocks lie gigabytes apart in the memory of processes") {
+    const watchdog watch("distant blocks");
+    check_distant_blocks(shared_communicator({}), "processes");
     SUCCEED();
 }
 
