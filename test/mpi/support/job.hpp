@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <exception>
+#include <iostream>
 #include <map>
 #include <string>
 #include <type_traits>
@@ -46,6 +48,27 @@ inline constexpr allfold::mpi::tuning pinched{
     return made;
 }
 
+/// What checks on one of two groups have thrown is printed at once, and thrown only after those on all other groups:
+/// ranks of the other group would wait there for this one.
+class kept_failure {
+  public:
+    template <class Check>
+    void try_to(Check check) {
+        try {
+            check();
+        } catch (const std::exception& e) {
+            std::cerr << e.what() << std::endl;
+            if (!first_) first_ = std::current_exception();
+        }
+    }
+    void rethrow() const {
+        if (first_) std::rethrow_exception(first_);
+    }
+
+  private:
+    std::exception_ptr first_;
+};
+
 /// Calls check(comm, is_pinched) on all ranks of the job, and then on its first rank and the others, its first two
 /// ranks and the others, and so on: two groups check at the same time, and with 8 ranks there are groups of 1 to 8.
 /// Each has the default tuning of the transport and `pinched`, but of two equal halves, each has one.
@@ -53,11 +76,13 @@ template <class Check>
 void on_groups_of_the_job(Check check) {
     int rank = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    kept_failure failure;
     for (int first = 0, all = ranks_of_job(); first <= all / 2; ++first)
         for (const bool is_pinched : {false, true}) {
             auto& comm = shared_communicator(is_pinched ? pinched : allfold::mpi::tuning(), first);
-            if (2 * first != all || is_pinched != (rank < first)) check(comm, is_pinched);
+            if (2 * first != all || is_pinched != (rank < first)) failure.try_to([&] { check(comm, is_pinched); });
         }
+    failure.rethrow();
 }
 
 /// With more ranks than cores, everything takes long: larger jobs leave out what other groups, or other tests, do.
