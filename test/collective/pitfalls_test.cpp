@@ -8,7 +8,6 @@
 #include <numeric>
 #include <span>
 #include <string>
-#include <sys/mman.h>
 #include <utility>
 #include <vector>
 
@@ -20,13 +19,16 @@
 #include "allfold/data/records.hpp"
 #include "allfold/data/tensors.hpp"
 #include "allfold/schedule/detail/doubling.hpp"
+#include "allfold/schedule/ring.hpp"
 #include "allfold/transport/self.hpp"
+#include "test/collective/distant_checks.hpp"
 #include "test/support/algebras.hpp"
 #include "test/support/algorithms.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/oracle.hpp"
 #include "test/support/ranks.hpp"
 #include "test/support/remote.hpp"
+#include "test/support/wrapping.hpp"
 
 /// @file
 /// Bugs that implementations of collectives have had, according to their issue trackers. Each one has a numbered test
@@ -238,6 +240,7 @@ TEST_CASE("pitfall 9: blocks lie where displacements say, also that of a rank al
         const auto blocks = some_empty(size), threes = partition::even(3 * static_cast<std::size_t>(size), size);
         const std::vector<int> own(blocks.extent(rank), rank), in(threes.total(), rank);
         fenced room(static_cast<std::size_t>(5 * size + 8));
+        constexpr int any = -1;
         const auto check = [&](bool odd_ones, const char* name) {
             for (std::size_t i = 0; i < room.inside().size(); ++i) {
                 const int block = size - static_cast<int>(i / 5);
@@ -252,6 +255,31 @@ TEST_CASE("pitfall 9: blocks lie where displacements say, also that of a rank al
         allfold::all_to_all(comm, in, room.inside(), allfold::input_blocks{threes}, allfold::output_blocks{threes},
                             allfold::output_displacements{displaced});
         check(true, "all_to_all");
+
+        const auto in_place = [&](const char* name, auto before, auto call, auto after) {
+            for (std::size_t i = 0; i < room.inside().size(); ++i) {
+                const int block = size - static_cast<int>(i / 5);
+                room.inside()[i] = i % 5 < 3 && block >= 0 && block < size ? before(block) : -7;
+            }
+            call();
+            for (std::size_t i = 0; i < room.inside().size(); ++i) {
+                const int block = size - static_cast<int>(i / 5);
+                const int wanted = i % 5 < 3 && block >= 0 && block < size ? after(block) : -7;
+                expect(wanted == any || room.inside()[i] == wanted, where + ", in place, " + name);
+            }
+            expect(room.is_intact(), where + ": beyond, in place, " + name);
+        };
+        in_place(
+            "reduce_scatter", [&](int block) { return 10 * rank + block; },
+            [&] { allfold::reduce_scatter(comm, room.inside(), sum(), threes, displaced); },
+            [&](int block) { return block == rank ? size * (5 * (size - 1) + rank) : any; });
+        in_place(
+            "all_to_all", [&](int block) { return 10 * rank + block; },
+            [&] {
+                allfold::all_to_all(comm, room.inside(), allfold::input_blocks{threes},
+                                    allfold::input_displacements{displaced});
+            },
+            [&](int block) { return 10 * block + rank; });
     });
 }
 
@@ -301,19 +329,18 @@ TEST_CASE("pitfall 12: numbers beyond 2^31") {
     CHECK(blocks(1).first == blocks(0).second);
     CHECK(allfold::all_reduce.plan(8, huge, sum()).schedule(0).rounds() > 0);
 
-    // Two blocks 6 GiB apart, in a mapping of which hardly a page is ever touched.
+    const auto sent = allfold::all_reduce.plan(8, huge, sum(), allfold::ring()).bytes_sent();
+    CHECK(sent == 2 * 7 * (huge / 8));
+
+    on_both({1, 2, 3}, [](auto& comm, const std::string& where) { check_distant_blocks(comm, where); });
     on_ranks(2, [](auto& comm) {
         constexpr std::size_t apart = std::size_t{6} << 30, bytes = apart + 100;
-        void* const memory =
-            mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        expect(memory != MAP_FAILED, "6 GiB of addresses");
-        const std::span<char> all(static_cast<char*>(memory), bytes);
+        const vast<char> memory(bytes);
+        const std::span<char> all = memory.all();
         const std::vector<char> own(100, static_cast<char>('a' + comm.rank()));
         allfold::all_gather(comm, own, all, partition::even(200, 2), allfold::displacements{apart, 0});
-        const bool arrived =
-            all[apart] == 'a' && all[bytes - 1] == 'a' && all[0] == 'b' && all[99] == 'b' && all[100] == 0;
-        munmap(memory, bytes);
-        expect(arrived, "blocks at displacements beyond 2^32");
+        expect(all[apart] == 'a' && all[bytes - 1] == 'a' && all[0] == 'b' && all[99] == 'b' && all[100] == 0,
+               "blocks at displacements beyond 2^32");
     });
 }
 
@@ -376,6 +403,36 @@ TEST_CASE("pitfall 16: an operation that is started again uses current data and 
             expect(x == std::vector<int>(50, turn * size + size * (size - 1) / 2), where + ": called again");
             expect(kept == std::vector<int>(50, turn * size), where + ": started again");
         }
+    });
+    on_both({2, 3}, [](auto& comm, const std::string& where) {
+        const int rank = comm.rank(), size = comm.size();
+        const auto n = static_cast<std::size_t>(4 * size);
+        std::vector<int> memory(10 * n);  // an input and an output, elsewhere in each turn
+        for (int turn = 0; turn < 8; ++turn) {
+            const auto [in, out] = std::pair(std::span(memory).subspan(static_cast<std::size_t>(turn) * n, n),
+                                             std::span(memory).subspan(static_cast<std::size_t>(turn + 1) * n, n));
+            const auto own = in.first(4), block = out.first(4);
+            const auto check = [&](const char* name, std::span<const int> got, auto wanted) {
+                for (std::size_t i = 0; i < got.size(); ++i)
+                    expect(got[i] == wanted(static_cast<int>(i / 4)), where + ", again: " + name);
+                std::ranges::fill(memory, 0);
+                for (std::size_t i = 0; i < n; ++i) in[i] = 100 * turn + 10 * rank + static_cast<int>(i / 4);
+            };
+            const auto sent = [&](int from, int to) { return 100 * turn + 10 * from + to; };
+            const auto sum_below = [&](int end, int to) { return end * (100 * turn + 5 * (end - 1) + to); };
+            check("nothing", {}, [](int) { return 0; });
+            allfold::all_gather(comm, own, out);
+            check("all_gather", out, [&](int r) { return sent(r, 0); });
+            allfold::all_to_all(comm, in, out);
+            check("all_to_all", out, [&](int r) { return sent(r, rank); });
+            allfold::reduce_scatter(comm, in, block, sum());
+            check("reduce_scatter", block, [&](int) { return sum_below(size, rank); });
+            allfold::inclusive_scan(comm, in, out, sum());
+            check("inclusive_scan", out, [&](int r) { return sum_below(rank + 1, r); });
+            allfold::broadcast(comm, in, allfold::root{1});
+            check("broadcast", in, [&](int r) { return sent(1, r); });
+        }
+        check_lanes_that_wrap(comm, where);
     });
 }
 

@@ -8,6 +8,7 @@
 #include "test/collective/arrangement_checks.hpp"
 #include "test/collective/barrier_checks.hpp"
 #include "test/collective/broadcast_checks.hpp"
+#include "test/collective/distant_checks.hpp"
 #include "test/collective/gather_checks.hpp"
 #include "test/collective/permute_checks.hpp"
 #include "test/collective/scatter_checks.hpp"
@@ -44,28 +45,19 @@ TEMPLATE_TEST_CASE("scatter does between processes what it does between threads"
 }
 
 TEMPLATE_TEST_CASE("all_to_all does between processes what it does between threads", "", words, floats) {
-    for (const auto& numbers : {allfold::mpi::tuning(), pinched}) {
-        const watchdog watch("all_to_all of " + std::string(TestType::name));
-        check_all_to_all_with_all_algorithms<TestType>(shared_communicator(numbers),
-                                                       numbers == pinched ? "pinched" : "processes");
-    }
+    on_groups_in_turn<TestType>(
+        [](auto& comm, const char* where) { check_all_to_all_with_all_algorithms<TestType>(comm, where); });
     SUCCEED();
 }
 
 TEMPLATE_TEST_CASE("permute does between processes what it does between threads", "", words, floats) {
-    for (const auto& numbers : {allfold::mpi::tuning(), pinched}) {
-        const watchdog watch("permute of " + std::string(TestType::name));
-        check_permute_with_all_algorithms<TestType>(shared_communicator(numbers),
-                                                    numbers == pinched ? "pinched" : "processes");
-    }
+    on_groups_in_turn<TestType>(
+        [](auto& comm, const char* where) { check_permute_with_all_algorithms<TestType>(comm, where); });
     SUCCEED();
 }
 
 TEMPLATE_TEST_CASE("lists, axes and shards do between processes what they do between threads", "", words, matrices) {
-    for (const auto& numbers : {allfold::mpi::tuning(), pinched}) {
-        const watchdog watch("arrangements of " + std::string(TestType::name));
-        check_arrangements<TestType>(shared_communicator(numbers), numbers == pinched ? "pinched" : "processes");
-    }
+    on_groups_in_turn<TestType>([](auto& comm, const char* where) { check_arrangements<TestType>(comm, where); });
     SUCCEED();
 }
 
@@ -81,9 +73,16 @@ TEST_CASE("MPI's own collectives get tensors with gaps as copies") {
     SUCCEED();
 }
 
+TEST_CASE("blocks lie gigabytes apart in the memory of processes") {
+    const watchdog watch("distant blocks");
+    check_distant_blocks(shared_communicator({}), "processes");
+    SUCCEED();
+}
+
 TEST_CASE("barrier lets no process leave before all have entered") {
     const watchdog watch("barrier");
-    allfold::mpi::communicator comm(MPI_COMM_WORLD);
-    check_barrier_with_all_algorithms(comm, "processes");
+    on_groups_of_the_job([](auto& comm, bool is_pinched) {
+        if (!is_pinched) check_barrier_with_all_algorithms(comm, "processes");
+    });
     SUCCEED();
 }

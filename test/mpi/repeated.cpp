@@ -13,6 +13,7 @@
 #include "test/mpi/support/job.hpp"
 #include "test/mpi/support/outcome.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/wrapping.hpp"
 
 /// Short calls that are repeated are remembered; with two ranks, all of those made here.
 
@@ -179,6 +180,15 @@ TEST_CASE("calls that are started again, or prepared, are complete in whatever o
             check(size);
         }
     }
+}
+
+TEST_CASE("the numbers of lanes between processes wrap, also where they share tags") {
+    const watchdog watch("lanes that wrap");
+    for (const auto& numbers : {allfold::mpi::tuning(), pinched}) {
+        communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, numbers);
+        check_lanes_that_wrap(comm, numbers == pinched ? "pinched" : "processes");
+    }
+    SUCCEED();
 }
 
 TEST_CASE("a call that goes to the transport's own collective does so though it was started before") {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <sstream>
@@ -306,6 +307,9 @@ TEST_CASE("a plan says what is delegated, and why") {
     const auto all_reduce = allfold::all_reduce;
     CHECK(delegated(all_reduce.plan(comm, 1000, sum())) == several);
     CHECK_FALSE(delegated(all_reduce.plan(comm, 999, sum())));
+    constexpr std::size_t most = std::numeric_limits<int>::max();  // MPI counts in int
+    CHECK(delegated(all_reduce.plan(comm, most * sizeof(float), sum(), delegate::always)) == several);
+    CHECK_FALSE(delegated(all_reduce.plan(comm, (most + 1) * sizeof(float), sum(), delegate::always)));
     CHECK(delegated(all_reduce.plan(comm, 999, sum(), delegate::always)) == several);
     CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, sum(), delegate::never)));
     CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, sum(), allfold::order::rank)));

@@ -2,7 +2,9 @@
 #include <cstdio>
 #include <vector>
 
-#include "allfold/allfold.hpp"
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/collective/all_reduce.hpp"
+#include "allfold/collective/reduce.hpp"
 #include "allfold/transport/mpi.hpp"
 
 /// @file
