@@ -22,7 +22,7 @@ enum class verdict : std::uint8_t {
     deadlock,              ///< ranks wait, and nothing is in flight
     deadlock_unless_held,  ///< the same, but only if sends that may be held for their receivers are not
     no_progress,           ///< ranks test again and again, and nothing arrives any more; or an execution goes on and on
-    failed,                ///< an exception leaves a rank, or a collective on it
+    failed,                ///< an exception leaves a rank, or a collective on it; or it aborts
     timed_out,             ///< the same, because a deadline has passed
     disagreement,          ///< ranks do not call the same collectives, or not in the same order
     never_completed,       ///< operations are in flight when their communicator ends

@@ -93,6 +93,9 @@ exploration with_explorer(int size, Program& program, const explore_options& opt
 /// - A rank that waits for something outside (a mutex that another rank holds) ends the process after `step_seconds`,
 ///   with a message that names the rank; one that catches whatever is thrown, and calls again, ends the exploration,
 ///   and what it holds is never freed.
+/// - A rank that aborts, as after a failed assertion, has failed, and ends the exploration: its stack is left as it is,
+///   and nothing on it is destroyed. Until then, a handler of SIGABRT is installed for the whole process; several
+///   explorations, each on a thread of its own, share it. `replay` leaves aborts alone.
 /// - A deadline passes or does not pass, whatever its length (`explore_options::deadlines`).
 /// - Not explored: that a transport refuses a post for lack of room.
 /// - Cost: memory grows with the length of an execution, not with the number of executions. At most 64 ranks.

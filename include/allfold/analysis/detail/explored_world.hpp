@@ -143,19 +143,16 @@ class explored_world final : public order_observer {
     };
 
     explored_world(int size, std::size_t stack_bytes, int tests, int most_tests, body run)
-        : tests_(tests), most_tests_(most_tests), run_(std::move(run)), ranks_(static_cast<std::size_t>(size)) {
+        : stack_bytes_(stack_bytes),
+          tests_(tests),
+          most_tests_(most_tests),
+          run_(std::move(run)),
+          ranks_(static_cast<std::size_t>(size)) {
         for (int r = 0; r < size; ++r) {
             rank_state& each = of(r);
             each.world = this;
             each.rank = r;
-            each.own = std::make_unique<fibre>(
-                stack_bytes,
-                [](void* self) {
-                    rank_state& me = *static_cast<rank_state*>(self);
-                    me.world->run_(me.rank);
-                    me.at = place::returned;
-                },
-                &each);
+            give_fibre(each);
         }
     }
 
@@ -175,7 +172,8 @@ class explored_world final : public order_observer {
     bool deadlines_pass_anywhere = false;        // even if nobody can tell
     step_watch<explored_call>* watch = nullptr;  // for ranks that do not give back control; shows `schedule`
     const std::string* schedule = nullptr;
-    std::vector<happening>* history = nullptr;  // where it is recorded, if wanted
+    fibre::on_abort on_abort = fibre::on_abort::ends_process;  // needs an abort_catcher if it is another one
+    std::vector<happening>* history = nullptr;                 // where it is recorded, if wanted
 
     [[nodiscard]] int size() const noexcept { return static_cast<int>(ranks_.size()); }
     [[nodiscard]] rank_state& of(int rank) noexcept { return ranks_[static_cast<std::size_t>(rank)]; }
@@ -445,6 +443,8 @@ class explored_world final : public order_observer {
     }
     /// The messages of this execution, with those that have not been taken.
     [[nodiscard]] const explored_mail& mail() const noexcept { return mail_; }
+    /// How often the program has aborted on a rank so far, in all executions.
+    [[nodiscard]] std::uint64_t aborts() const noexcept { return aborts_; }
     /// Identifies what was posted in this execution: from whom to whom, how much, and in which order.
     [[nodiscard]] std::uint64_t posts() const noexcept { return posts_; }
 
@@ -723,8 +723,35 @@ class explored_world final : public order_observer {
         if (watch != nullptr) watch->begin(rank.rank, schedule);
         order_observer* const outer = std::exchange(observer_of_order, this);
         running_ = rank.rank;
-        rank.own->enter();
+        rank.own->enter(on_abort);
         observer_of_order = outer;
+        if (rank.own->has_aborted()) [[unlikely]]
+            abandon(rank);
+    }
+    void give_fibre(rank_state& to) {
+        to.own = std::make_unique<fibre>(
+            stack_bytes_,
+            [](void* self) {
+                rank_state& me = *static_cast<rank_state*>(self);
+                me.world->run_(me.rank);
+                me.at = place::returned;
+            },
+            &to);
+    }
+    /// The program has aborted on a rank, which has therefore failed. Nothing that it has made is touched any more.
+    void abandon(rank_state& rank) {
+        note_failure(rank.rank, cause_of_abort(rank.own->handled()));
+        for (explored_endpoint* const endpoint : rank.endpoints) endpoint->is_cut = true;
+        rank.endpoints.clear();
+        rank.at = place::returned;
+        ++aborts_;
+        fibre::abandon(std::move(rank.own));
+        give_fibre(rank);
+    }
+    [[nodiscard]] static cause cause_of_abort(const std::exception_ptr& handled) {
+        std::string why = "it aborts (a failed assertion, std::terminate, std::abort)";
+        if (handled) why += ", while it handles an exception: " + cause_of(handled).why;
+        return {.why = std::move(why)};
     }
     /// The same; returns whether the rank has asked something meanwhile.
     bool run_and_note_questions(rank_state& rank) {
@@ -743,7 +770,9 @@ class explored_world final : public order_observer {
     // The channels of steps without a message.
     static constexpr explored_channel send_waits{0, 0, 1}, deadline_passes{0, 0, 2}, no_room{0, 0, 3};
 
+    std::size_t stack_bytes_;
     int tests_, most_tests_;
+    std::uint64_t aborts_ = 0;  // in all executions
     std::size_t standard_sends_ = 0, waiting_sends_ = 0, posted_ = 0, late_ = 0;
     bool is_timed_ = false;
     std::uint64_t open_sends_ = 0;

@@ -13,12 +13,14 @@
 #include <utility>
 #include <vector>
 
+#include "allfold/analysis/detail/abort_catcher.hpp"
 #include "allfold/analysis/detail/explored_call.hpp"
 #include "allfold/analysis/detail/explored_mail.hpp"
 #include "allfold/analysis/detail/explored_text.hpp"
 #include "allfold/analysis/detail/explored_token.hpp"
 #include "allfold/analysis/detail/explored_values.hpp"
 #include "allfold/analysis/detail/explored_world.hpp"
+#include "allfold/analysis/detail/fibre.hpp"
 #include "allfold/analysis/detail/found_faults.hpp"
 #include "allfold/analysis/detail/same_order.hpp"
 #include "allfold/analysis/detail/search_tree.hpp"
@@ -49,9 +51,14 @@ class explorer {
         step_watch<explored_call> watch(options_.step_seconds, world_.size());
         world_.watch = &watch;
         world_.schedule = &token_;
+        const abort_catcher catches_aborts;
+        world_.on_abort = fibre::on_abort::leaves;
         const struct leave {
             explored_world& world;
-            ~leave() { world.watch = nullptr; }
+            ~leave() {
+                world.watch = nullptr;
+                world.on_abort = fibre::on_abort::ends_process;
+            }
         } at_the_end{world_};
         world_.sends = options_.sends == standard_sends::each_by_itself ? sending::chosen : sending::held;
         if (options_.frontier.empty() || resume_from(options_.frontier)) explore_all();
@@ -133,6 +140,10 @@ class explorer {
             std::uint64_t any_order = asked_.of_all;
             if (end == ending::asleep) any_order |= ranks_that_have_not_returned();  // they might have asked later
             if (!released() || !repeats()) return;
+            if (end == ending::complete && world_.aborts() != 0) {
+                ++found_.executions_;
+                return;
+            }
             if (must_restart) {
                 if (asked_.of_cancels.size() != known_cancels) hold_sends_again();
                 tree_.forget();
@@ -160,6 +171,10 @@ class explorer {
         found_.seconds_ = seconds();
         const bool has_more_to_do = wants_more();
         if (is_repeated && !repeat_with_waits()) return false;
+        if (world_.aborts() != 0) {
+            found_.complete_ = false;
+            return false;
+        }
         if (!has_more_to_do && !found_.complete_) found_.frontier_ = frontier();
         return has_more_to_do;
     }
@@ -552,7 +567,7 @@ class explorer {
         const std::string mark = explored_token::begin_of(best);
         std::vector<int> choices = explored_token::choices(best);
         auto still_shows = [&, left = max_attempts, last_step = steps_ + max_steps]() mutable {
-            return is_world_usable_ && left-- > 0 && steps_ < last_step &&
+            return is_world_usable_ && left-- > 0 && steps_ < last_step && world_.aborts() < max_aborts &&
                    shows(one, explored_token::of(mark, choices), nullptr);
         };
         cut(choices, std::ref(still_shows));
@@ -618,6 +633,7 @@ class explorer {
         "execution to the next)";
     static constexpr int max_attempts = 100;               // to shorten a schedule
     static constexpr std::uint64_t max_steps = 1'000'000;  // of all of them
+    static constexpr std::uint64_t max_aborts = 20;        // likewise: memory of a rank that aborts is lost
     static constexpr std::size_t any_number = ~std::size_t{0};
 
     [[nodiscard]] std::vector<std::string_view> parts_of(std::string_view schedule) const {
