@@ -81,7 +81,8 @@ exploration with_explorer(int size, Program& program, const explore_options& opt
 ///   that differ only in the order in which different ranks make their steps count as one, and run once.
 /// - Orders that no rank asks about are not tried (`explore_options::every_order`). An execution with standard sends
 ///   runs again with sends that wait for their receives where they can (`explore_options::sends`).
-/// - A rank that fails stops; the others run on as far as they can without it. A team that still exists when its rank
+/// - A rank that fails stops; the others run on as far as they can without it, or are told, as on threads
+///   (`explore_options::failures`). A team that still exists when its rank
 ///   has returned is ended then, and reported.
 /// - What ranks return is compared, with ==, with what they returned in the first execution; NaN is the same as NaN.
 /// - The program is called many times, by one thread: any state that it keeps outside has to be set up anew by each

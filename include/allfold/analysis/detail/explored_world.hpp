@@ -134,6 +134,8 @@ class explored_world final : public order_observer {
         std::vector<explored_channel> withheld_sends;  // sends without room: to which rank, and their numbers
         bool is_timed = false;                         // what it waits for has a deadline
         bool is_deadline_passed = false;               // that deadline passes now
+        bool is_peer_gone = false;                     // it waits for a rank that has returned, and is told so now
+        std::string told;                              // which rank has failed, if that concerns the whole program
         std::uint64_t observable_events = 0;           // events that let someone tell a deadline before from one after
         std::vector<explored_channel> listens;         // the channels for news, on its communicators
         std::vector<explored_call> calls;
@@ -168,6 +170,7 @@ class explored_world final : public order_observer {
     bool has_ready_sends = false;                  // in mode::ready: they may arrive too early, before their receives
     std::vector<explored_send> sends_to_cancel;    // for which there may be no room until they are cancelled
     std::uint64_t most_calls = ~std::uint64_t{0};  // of one rank: then its execution is endless
+    bool tells_failures = false;                   // to other ranks
     bool deadlines_may_pass = true;
     bool deadlines_pass_anywhere = false;        // even if nobody can tell
     step_watch<explored_call>* watch = nullptr;  // for ranks that do not give back control; shows `schedule`
@@ -186,7 +189,8 @@ class explored_world final : public order_observer {
         sends_ready_ = false;
         lane_records_used_ = 0;
         mail_.begin();
-        standard_sends_ = waiting_sends_ = posted_ = late_ = 0;
+        standard_sends_ = waiting_sends_ = posted_ = 0;
+        has_news_ = false;
         posts_ = 0;
         is_timed_ = false;
         open_sends_ = 0;
@@ -200,7 +204,8 @@ class explored_world final : public order_observer {
             each.looks = looking::no;
             each.once_more = each.is_called_back = false;
             each.sees_ends = true;
-            each.is_timed = each.is_deadline_passed = false;
+            each.is_timed = each.is_deadline_passed = each.is_peer_gone = false;
+            each.told.clear();
             each.observable_events = 0;
             each.listens.clear();
             each.unseen_answers.clear();
@@ -269,7 +274,9 @@ class explored_world final : public order_observer {
             if (step.channel.is_end())
                 note(happening::kind::goes_on, step.rank, "ends ", message.what);
             else if (!step.channel.is_message())
-                note(happening::kind::goes_on, step.rank, "learns that another rank's deadline has passed");
+                note(happening::kind::goes_on, step.rank,
+                     step.channel.from == news_of_a_failure ? "learns that another rank has failed"
+                                                            : "learns that another rank's deadline has passed");
             else if (history != nullptr)
                 note(happening::kind::gets, step.rank, step.channel.from, message);
         } else if (rank.at == place::chooses) {
@@ -283,6 +290,9 @@ class explored_world final : public order_observer {
         } else if (step.channel == deadline_passes) {
             rank.is_deadline_passed = true;
             note(happening::kind::goes_on, step.rank, "misses its deadline");
+        } else if (step.channel == peer_gone) {
+            rank.is_peer_gone = true;
+            note(happening::kind::goes_on, step.rank, "learns that the rank it waits for has returned");
         } else {
             if (!rank.once_more) ++rank.failed_tests;
             rank.once_more ? note(happening::kind::goes_on, step.rank, "gets nothing more") : note_vain_test(rank);
@@ -536,7 +546,7 @@ class explored_world final : public order_observer {
     [[nodiscard]] bool withholds_any() const noexcept {
         return std::ranges::any_of(ranks_, [](const rank_state& each) { return !each.withheld_sends.empty(); });
     }
-    /// Whether a deadline could have passed.
+    /// Whether a deadline could have passed, or ranks have been told of a failure.
     [[nodiscard]] bool is_timed() const noexcept { return is_timed_; }
     /// Something has a deadline. It may pass, unless deadlines pass only when nothing else can happen.
     void note_deadline() {
@@ -549,12 +559,16 @@ class explored_world final : public order_observer {
         note_deadline();
         return deadlines_may_pass && chooses(rank, deadline_passes);
     }
-    /// A deadline has passed: those who listen may be notified from now on.
-    void note_passed_deadline() {
+    /// A deadline has passed, or a rank has failed: those who listen may be notified from now on.
+    void note_news() {
         note_all_ranks_ask();
-        ++late_;
+        has_news_ = true;
     }
-    [[nodiscard]] bool has_passed_deadline() const noexcept { return late_ != 0; }
+    void note_told_failure() {
+        is_timed_ = true;
+        note_news();
+    }
+    [[nodiscard]] bool has_news() const noexcept { return has_news_; }
     /// The number of standard sends in this execution, and the number of those that have not been held.
     [[nodiscard]] std::size_t standard_sends() const noexcept { return standard_sends_; }
     [[nodiscard]] std::size_t waiting_sends() const noexcept { return waiting_sends_; }
@@ -659,6 +673,9 @@ class explored_world final : public order_observer {
                 possible.push_back({each.rank, false, true, {}});
             if (each.is_timed && (each.at == place::tests || each.at == place::waits))
                 possible.push_back({each.rank, false, true, deadline_passes});
+            if (tells_failures && each.at == place::waits && each.where.peer >= 0 &&
+                of(each.where.peer).at == place::returned)
+                possible.push_back({each.rank, false, true, peer_gone});
         }
     }
 
@@ -768,13 +785,14 @@ class explored_world final : public order_observer {
         if (place == sorted.end() || *place != one) sorted.insert(place, one);
     }
     // The channels of steps without a message.
-    static constexpr explored_channel send_waits{0, 0, 1}, deadline_passes{0, 0, 2}, no_room{0, 0, 3};
+    static constexpr explored_channel send_waits{0, 0, 1}, deadline_passes{0, 0, 2}, no_room{0, 0, 3},
+        peer_gone{0, 0, 4};
 
     std::size_t stack_bytes_;
     int tests_, most_tests_;
     std::uint64_t aborts_ = 0;  // in all executions
-    std::size_t standard_sends_ = 0, waiting_sends_ = 0, posted_ = 0, late_ = 0;
-    bool is_timed_ = false;
+    std::size_t standard_sends_ = 0, waiting_sends_ = 0, posted_ = 0;
+    bool is_timed_ = false, has_news_ = false;
     std::uint64_t open_sends_ = 0;
     std::uint64_t posts_ = 0;
     body run_;

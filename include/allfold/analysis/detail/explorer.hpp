@@ -42,6 +42,7 @@ class explorer {
           tree_(world.size(), options.reduced),
           faults_(options.findings) {
         found_.ranks_ = world.size();
+        world.tells_failures = options.failures == failures::are_told;
         world.deadlines_may_pass = options.deadlines == deadlines::may_pass;
         world.deadlines_pass_anywhere = !options.reduced;
         world.most_calls = options.steps;
@@ -220,7 +221,8 @@ class explorer {
     /// The options that say which executions there are.
     [[nodiscard]] std::string text_of_options() const {
         return text({options_.reduced, ",", options_.every_order, ",", static_cast<int>(options_.sends), ",",
-                     static_cast<int>(options_.deadlines), ",", options_.tests, ",", options_.most_tests});
+                     static_cast<int>(options_.deadlines), ",", static_cast<int>(options_.failures), ",",
+                     options_.tests, ",", options_.most_tests});
     }
     /// Resumes from a frontier: repeats the first execution, for its values, and those with a fault. False if the world
     /// cannot be used again.
@@ -240,7 +242,7 @@ class explorer {
         if (options != text_of_options())
             throw error(errc::bad_argument,
                         "explore: this frontier is that of an exploration with other options (reduced, every_order, "
-                        "sends, deadlines, tests, most_tests)");
+                        "sends, deadlines, failures, tests, most_tests)");
         executions_before_ = found_.executions_;
         asked_.of_cancels = explored_token::cancelled(std::string_view(begin).substr(1));
         first_token_.erase(0, 1);
@@ -458,7 +460,7 @@ class explorer {
             return add_or_disagreement(what, words + text_of_ranks(world_), text_of_lost_to_waiting());
         }
         add_kept();
-        if (!world_.has_passed_deadline()) add_lost();
+        if (!world_.has_news()) add_lost();
         difference_ = values_.difference();
     }
     /// Whether sends that wait may lead to more than a deadlock, or nothing at all is to be left out.
@@ -526,12 +528,22 @@ class explorer {
                 all += (all.empty() ? "" : "\n    ") + text_of_change(world_, r, each);
         if (!all.empty()) add(verdict::changed_in_flight, all);
     }
+    /// Whether a rank fails only because it has been told that another one has.
+    [[nodiscard]] bool is_told(const cause& failure) const {
+        return world_.tells_failures && is_peer_failure(failure.thrown);
+    }
+    [[nodiscard]] bool has_failed_by_itself() {
+        for (int r = 0; r < world_.size(); ++r)
+            if (const auto& failure = world_.of(r).failure; failure && !is_told(*failure)) return true;
+        return false;
+    }
     void add_failures() {
         verdict what = verdict::timed_out;
         std::string all;
+        const bool has_origin = has_failed_by_itself();
         for (int r = 0; r < world_.size(); ++r) {
             const auto& each = world_.of(r);
-            if (!each.failure) continue;
+            if (!each.failure || (has_origin && is_told(*each.failure))) continue;
             if (each.failure->code != errc::timeout && what == verdict::timed_out) what = verdict::failed;
             if (each.failure->code == errc::mismatch) what = verdict::disagreement;
             if (each.left_in_flight > 0 && what == verdict::failed) what = verdict::never_completed;
