@@ -37,6 +37,7 @@
 #include "allfold/collective/broadcast.hpp"
 #include "allfold/collective/subset.hpp"
 #include "allfold/engine/operation.hpp"
+#include "allfold/engine/progress_thread.hpp"
 #include "allfold/error.hpp"
 #include "allfold/message.hpp"
 #include "test/analysis/each_execution.hpp"
@@ -831,6 +832,18 @@ TEST_CASE("explorations on several threads whose ranks abort do not disturb each
     other.join();
     CHECK_THAT(found[0], Catch::Matchers::ContainsSubstring("rank 0: it aborts"));
     CHECK(found[1] == found[0]);
+}
+
+TEST_CASE("an explored program cannot have a progress thread, and is told so") {
+    const auto found = explore(2, [](explored_communicator& comm) {
+        allfold::progress_thread helper(comm);
+        helper.start([](auto& own) { allfold::barrier(own); }).wait();
+    });
+    INFO(explain(found));
+    REQUIRE(found.findings().size() == 1);
+    CHECK(found.first().what == verdict::failed);
+    CHECK_THAT(found.first().text, Catch::Matchers::StartsWith("rank 0: explore: an explored program runs on a single "
+                                                               "thread, and cannot have a progress_thread"));
 }
 
 TEST_CASE("an exception that leaves a noexcept function of a rank is told, unless it only ends the execution") {

@@ -97,6 +97,12 @@ class explored_communicator final : public transport_defaults, private detail::e
     [[nodiscard]] int size() const noexcept override { return ranks_.size(); }
     [[nodiscard]] allfold::background& background() noexcept { return background_; }
     [[nodiscard]] bool lends(std::size_t, bool) const noexcept { return false; }
+    /// Throws: all ranks share one thread, and when another one makes progress is not for the search to say.
+    [[noreturn]] static void require_any_thread_allowed() {
+        throw error(errc::bad_argument,
+                    "explore: an explored program runs on a single thread, and cannot have a progress_thread: wait for "
+                    "its operations, or test them");
+    }
 
     lane open(const signature& what, unsigned lanes) {
         throw_if_over();

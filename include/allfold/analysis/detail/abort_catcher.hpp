@@ -27,7 +27,7 @@ class abort_catcher {
         struct sigaction ours{};
         ours.sa_sigaction = &handle;
         ours.sa_flags = SA_SIGINFO | SA_NODEFER;  // the handler is not returned from
-        ::sigemptyset(&ours.sa_mask);
+        sigemptyset(&ours.sa_mask);
         if (::sigaction(SIGABRT, &ours, &before) != 0)
             throw error(errc::bad_argument, "explore: no handler of SIGABRT can be installed");
         ++users;
