@@ -166,7 +166,7 @@ TEST_CASE("memory with gaps is watched as well: strided views, lists, records, a
             return allfold::exchange.start(comm, of(x), to{1 - comm.rank()}, of(y), from{1 - comm.rank()});
         };
     };
-    for (const std::size_t in_or_out : {0, 12}) {
+    for (const std::size_t in_or_out : {0U, 12U}) {
         finds(trades(columns), in_or_out + 4, true);
         finds(trades(columns), in_or_out + 5, false);
         finds(folds(columns, allfold::sum()), in_or_out + 10, true);
