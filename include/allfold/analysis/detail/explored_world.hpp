@@ -271,14 +271,7 @@ class explored_world final : public order_observer {
             if (rank.has_received && step.channel.is_end()) rank.latest = step.channel;
             rank.has_received_unseen = is_unseen;
             if (step.channel.is_message() && !step.channel.is_of_a_collective()) ++rank.observable_events;
-            if (step.channel.is_end())
-                note(happening::kind::goes_on, step.rank, "ends ", message.what);
-            else if (!step.channel.is_message())
-                note(happening::kind::goes_on, step.rank,
-                     step.channel.from == news_of_a_failure ? "learns that another rank has failed"
-                                                            : "learns that another rank's deadline has passed");
-            else if (history != nullptr)
-                note(happening::kind::gets, step.rank, step.channel.from, message);
+            note_arrival(step, message);
         } else if (rank.at == place::chooses) {
             rank.has_chosen_other = step.channel == rank.other;
             const char* const words[3][2] = {{"has its send held", "waits in its send"},
@@ -712,6 +705,16 @@ class explored_world final : public order_observer {
     void note(happening::kind what, int rank, int peer, const explored_message& message) {
         history->push_back({what, rank, peer, message.number, message.what});
         of(rank).vain_tests = 0;
+    }
+    void note_arrival(const explored_step& step, const explored_message& message) {
+        if (step.channel.is_end())
+            note(happening::kind::goes_on, step.rank, "ends ", message.what);
+        else if (!step.channel.is_message())
+            note(happening::kind::goes_on, step.rank,
+                 step.channel.from == news_of_a_failure ? "learns that another rank has failed"
+                                                        : "learns that another rank's deadline has passed");
+        else if (history != nullptr)
+            note(happening::kind::gets, step.rank, step.channel.from, message);
     }
     /// Tests in vain, one directly after another, are noted as one happening.
     void note_vain_test(rank_state& rank) {
