@@ -567,15 +567,13 @@ class explored_communicator final : public transport_defaults, private detail::e
             const auto message = world_.take_delivered(self_, news_of_failure(group));
             return message ? std::string(reinterpret_cast<const char*>(message->memory.data()), message->bytes) : "";
         };
-        if (!is_late_ && failure_.empty()) {
-            if (world_.take_delivered(self_, news()))
-                is_late_ = true;
-            else
-                note_failed(text_of_news(group_));
-        }
+        if (!is_late_ && failure_.empty() && world_.take_delivered(self_, news())) is_late_ = true;
+        if (is_late_ || !world_.tells_failures) return is_late_;
+        if (failure_.empty())
+            if (std::string words = text_of_news(group_); !words.empty()) note_failed(std::move(words));
         std::string& told = world_.of(self_).told;
         if (told.empty() && group_ != 0) told = text_of_news(0);
-        return is_late_ || !failure_.empty() || !told.empty();
+        return !failure_.empty() || !told.empty();
     }
     void throw_if_over() {
         require_attached();
