@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: BSL-1.0
+#include <cstddef>
+#include <span>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
+#include "allfold/algebra/mean.hpp"
 #include "allfold/analysis/explore.hpp"
 #include "allfold/analysis/explored_communicator.hpp"
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/barrier.hpp"
 #include "allfold/collective/broadcast.hpp"
 #include "allfold/collective/reduce_scatter.hpp"
+#include "allfold/data/records.hpp"
+#include "allfold/data/tensor_view.hpp"
+#include "allfold/data/tensors.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/error.hpp"
 #include "allfold/message.hpp"
@@ -127,6 +133,52 @@ TEST_CASE("memory that a collective in flight writes is watched: its result, and
     });
     INFO(explain(clean));
     CHECK(clean.ok());
+}
+
+TEST_CASE("memory with gaps is watched as well: strided views, lists, records, and what an operator lifts") {
+    const auto finds = [](auto start, std::size_t changed, bool is_fault) {
+        const exploration found = explore(2, [&](explored_communicator& comm) {
+            std::vector<double> x(12, comm.rank()), y(12);
+            auto one = start(comm, x, y);
+            if (comm.rank() == 0) (changed < 12 ? x[changed] : y[changed - 12]) = 9;
+            one.wait();
+        });
+        INFO(changed << ": " << explain(found));
+        REQUIRE(found.ok() != is_fault);
+        if (is_fault) CHECK(found.first().what == verdict::changed_in_flight);
+    };
+    const auto columns = [](std::vector<double>& x) {  // the first two of each row of three
+        return allfold::tensor<double, 2>(x.data(), {4, 2}, {3, 1});
+    };
+    const auto list = [](std::vector<double>& x) {
+        return allfold::tensors(std::span(x).first(2), std::span(x).last(3));
+    };
+    const auto rows = [](std::vector<double>& x) {
+        return allfold::records(std::span(x).first(4), allfold::tensor<double, 1>(x.data() + 4, {4}, {2}));
+    };
+    const auto folds = [](auto of, auto op) {
+        return [=](explored_communicator& comm, std::vector<double>& x, std::vector<double>& y) {
+            return allfold::all_reduce.start(comm, of(x), of(y), op);
+        };
+    };
+    const auto trades = [](auto of) {
+        return [=](explored_communicator& comm, std::vector<double>& x, std::vector<double>& y) {
+            return allfold::exchange.start(comm, of(x), to{1 - comm.rank()}, of(y), from{1 - comm.rank()});
+        };
+    };
+    for (const std::size_t in_or_out : {0U, 12U}) {
+        finds(trades(columns), in_or_out + 4, true);
+        finds(trades(columns), in_or_out + 5, false);
+        finds(folds(columns, allfold::sum()), in_or_out + 10, true);
+        finds(folds(columns, allfold::sum()), in_or_out + 11, false);
+        finds(trades(list), in_or_out + 9, true);
+        finds(folds(list, allfold::sum()), in_or_out + 1, true);
+        finds(folds(list, allfold::sum()), in_or_out + 2, false);
+        finds(trades(rows), in_or_out + 6, true);
+        finds(folds(rows, allfold::sum()), in_or_out + 10, true);
+        finds(folds(rows, allfold::sum()), in_or_out + 5, false);
+        finds(folds([](std::vector<double>& all) { return std::span(all); }, allfold::mean()), in_or_out + 3, true);
+    }
 }
 
 TEST_CASE("operations in flight that use one place are reported as such, unless they only read it") {

@@ -22,7 +22,7 @@ enum class verdict : std::uint8_t {
     deadlock,              ///< ranks wait, and nothing is in flight
     deadlock_unless_held,  ///< the same, but only if sends that may be held for their receivers are not
     no_progress,           ///< ranks test again and again, and nothing arrives any more; or an execution goes on and on
-    failed,                ///< an exception leaves a rank, or a collective on it
+    failed,                ///< an exception leaves a rank, or a collective on it; or it aborts
     timed_out,             ///< the same, because a deadline has passed
     disagreement,          ///< ranks do not call the same collectives, or not in the same order
     never_completed,       ///< operations are in flight when their communicator ends
@@ -102,6 +102,12 @@ enum class deadlines : std::uint8_t {
     in_vain    ///< only when nothing else can happen
 };
 
+/// What the failure of a rank means to the others: that an exception leaves one of its calls, or the rank itself.
+enum class failures : std::uint8_t {
+    stop_rank,  ///< nothing: it is a fault, whether or not the program catches the exception
+    are_told    ///< they throw `peer_failed` too, in a later call: it is a fault only if an exception leaves a rank
+};
+
 /// How far to explore.
 struct explore_options {
     std::uint64_t executions = 1'000'000;  ///< at most, in this call; the last one with its repetition (`sends`)
@@ -126,6 +132,7 @@ struct explore_options {
     /// sends.
     standard_sends sends = standard_sends::as_needed;
     allfold::deadlines deadlines = allfold::deadlines::may_pass;
+    allfold::failures failures = allfold::failures::stop_rank;
     /// The `frontier` of an exploration that ended at a limit: it is resumed there.
     std::string frontier = {};
     /// Called after each execution, and now and then in a long one; returning false stops.

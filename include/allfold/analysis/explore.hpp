@@ -81,7 +81,8 @@ exploration with_explorer(int size, Program& program, const explore_options& opt
 ///   that differ only in the order in which different ranks make their steps count as one, and run once.
 /// - Orders that no rank asks about are not tried (`explore_options::every_order`). An execution with standard sends
 ///   runs again with sends that wait for their receives where they can (`explore_options::sends`).
-/// - A rank that fails stops; the others run on as far as they can without it. A team that still exists when its rank
+/// - A rank that fails stops; the others run on as far as they can without it, or are told, as on threads
+///   (`explore_options::failures`). A team that still exists when its rank
 ///   has returned is ended then, and reported.
 /// - What ranks return is compared, with ==, with what they returned in the first execution; NaN is the same as NaN.
 /// - The program is called many times, by one thread: any state that it keeps outside has to be set up anew by each
@@ -93,6 +94,9 @@ exploration with_explorer(int size, Program& program, const explore_options& opt
 /// - A rank that waits for something outside (a mutex that another rank holds) ends the process after `step_seconds`,
 ///   with a message that names the rank; one that catches whatever is thrown, and calls again, ends the exploration,
 ///   and what it holds is never freed.
+/// - A rank that aborts, as after a failed assertion, has failed, and ends the exploration: its stack is left as it is,
+///   and nothing on it is destroyed. Until then, a handler of SIGABRT is installed for the whole process; several
+///   explorations, each on a thread of its own, share it. `replay` leaves aborts alone.
 /// - A deadline passes or does not pass, whatever its length (`explore_options::deadlines`).
 /// - Not explored: that a transport refuses a post for lack of room.
 /// - Cost: memory grows with the length of an execution, not with the number of executions. At most 64 ranks.

@@ -80,6 +80,7 @@ class explored_communicator final : public transport_defaults, private detail::e
           self_(ranks_[rank]),
           seat_(world.add_lane_record(group, self_)) {
         world_.of(self_).listens.push_back(news());
+        if (world_.tells_failures) world_.of(self_).listens.push_back(news_of_failure(group_));
         world_.add_endpoint(self_, *this);
     }
     explored_communicator(const explored_communicator&) = delete;
@@ -96,6 +97,12 @@ class explored_communicator final : public transport_defaults, private detail::e
     [[nodiscard]] int size() const noexcept override { return ranks_.size(); }
     [[nodiscard]] allfold::background& background() noexcept { return background_; }
     [[nodiscard]] bool lends(std::size_t, bool) const noexcept { return false; }
+    /// Throws: all ranks share one thread, and when another one makes progress is not for the search to say.
+    [[noreturn]] static void require_any_thread_allowed() {
+        throw error(errc::bad_argument,
+                    "explore: an explored program runs on a single thread, and cannot have a progress_thread: wait for "
+                    "its operations, or test them");
+    }
 
     lane open(const signature& what, unsigned lanes) {
         throw_if_over();
@@ -283,6 +290,9 @@ class explored_communicator final : public transport_defaults, private detail::e
                 if (where.peer >= 0) self.where.peer = ranks_[where.peer];
                 if (where.call == 0) self.where.call = world_.find_call(self_, group_, where.on);
                 while (world_.stop(self_, place::waits) == detail::resume_reason::looks) work.check();
+                if (std::exchange(self.is_peer_gone, false))
+                    throw error(errc::peer_failed,
+                                detail::text({where.what, ": waits for rank ", where.peer, ", which has returned"}));
             }
         } catch (...) {
             note_thrown(where);
@@ -297,6 +307,7 @@ class explored_communicator final : public transport_defaults, private detail::e
         detail::cause why = detail::current_cause();
         if (why.code == errc::timeout && is_late_) return;  // the program may catch that
         detail::note_question_of_the_past();                // which failure is first
+        if (world_.tells_failures) return tell_failure(why);
         world_.note_failure(self_, std::move(why));
     }
 
@@ -326,7 +337,7 @@ class explored_communicator final : public transport_defaults, private detail::e
     [[noreturn]] void time_out(const waiting& where) {
         throw_if_over();
         is_late_ = true;
-        world_.note_passed_deadline();
+        world_.note_news();
         for (int r = 0; r < size(); ++r)
             if (r != rank_) world_.post(ranks_[r], news(), {});
         throw error(errc::timeout, detail::text({where.what, ": the deadline of rank ", rank_, " has passed"}));
@@ -388,6 +399,7 @@ class explored_communicator final : public transport_defaults, private detail::e
         }
         background_.end();
         std::erase(world_.of(self_).listens, news());
+        std::erase(world_.of(self_).listens, news_of_failure(group_));
         is_cut = true;
     }
     /// Whether something that nobody waits for is in flight now, or would have been if other messages had come first.
@@ -529,15 +541,49 @@ class explored_communicator final : public transport_defaults, private detail::e
         return has_come;
     }
     [[nodiscard]] detail::explored_channel news() const { return {group_, detail::news_of_a_deadline, 0}; }
+    [[nodiscard]] static detail::explored_channel news_of_failure(std::uint64_t group) {
+        return {group, detail::news_of_a_failure, 0};
+    }
+    /// Others are told of the first failure, unless this rank has been told of another one before.
+    void tell_failure(const detail::cause& why) {
+        if (world_.is_over(self_) || is_late_ || !failure_.empty() || !world_.of(self_).told.empty()) return;
+        note_failed(detail::text({"rank ", rank_, " failed: ", why.why}));
+        world_.note_told_failure();
+        for (int r = 0; r < size(); ++r) {
+            if (r == rank_) continue;
+            detail::explored_message message{0, failure_.size(), -1, detail::bounce_buffer(failure_.size())};
+            std::memcpy(message.memory.data(), failure_.data(), failure_.size());
+            world_.post(ranks_[r], news_of_failure(group_), std::move(message));
+        }
+    }
+    void note_failed(std::string&& words) {
+        failure_ = std::move(words);
+        if (group_ == 0) world_.of(self_).told = failure_;
+    }
+    /// Whether a rank of this communicator has failed, or of the whole program, or its deadline has passed, as far as
+    /// this one has learnt.
+    [[nodiscard]] bool has_heard_news() {
+        const auto text_of_news = [this](std::uint64_t group) {
+            const auto message = world_.take_delivered(self_, news_of_failure(group));
+            return message ? std::string(reinterpret_cast<const char*>(message->memory.data()), message->bytes) : "";
+        };
+        if (!is_late_ && failure_.empty() && world_.take_delivered(self_, news())) is_late_ = true;
+        if (is_late_ || !world_.tells_failures) return is_late_;
+        if (failure_.empty())
+            if (std::string words = text_of_news(group_); !words.empty()) note_failed(std::move(words));
+        std::string& told = world_.of(self_).told;
+        if (told.empty() && group_ != 0) told = text_of_news(0);
+        return !failure_.empty() || !told.empty();
+    }
     void throw_if_over() {
         require_attached();
-        if (world_.has_passed_deadline() && !is_late_ && !world_.is_over(self_) && world_.take_delivered(self_, news()))
-            is_late_ = true;
-        if (!world_.is_over(self_) && !is_broken_ && !is_late_) return;
+        const bool has_heard = world_.has_news() && !world_.is_over(self_) && has_heard_news();
+        if (!world_.is_over(self_) && !is_broken_ && !has_heard) return;
         if (world_.has_refused_enough(self_)) world_.stop(self_, place::waits);  // it may catch exceptions forever
         if (world_.is_over(self_))
             throw error(errc::peer_failed, "explore: the execution is over, but this rank has not returned");
         if (is_late_) throw error(errc::timeout, "stopped: a deadline has passed on this communicator");
+        if (has_heard) throw error(errc::peer_failed, failure_.empty() ? world_.of(self_).told : failure_);
         if (is_broken_)
             throw error(errc::peer_failed, "explore: this rank has failed, but uses its communicator again");
     }
@@ -556,6 +602,7 @@ class explored_communicator final : public transport_defaults, private detail::e
     std::uint64_t formed_ = 0;
     std::vector<std::uint16_t> freed_;  // by each rank, as reported in its messages
     std::vector<timed> timed_;
+    std::string failure_;  // which rank of this communicator has failed, if this one knows
     bool is_broken_ = false, is_late_ = false, is_waited_for_ = false, is_waiting_send_ = false;
     allfold::background background_;
 };

@@ -17,6 +17,7 @@
 
 #include "allfold/algebra/operator.hpp"
 #include "allfold/engine/binding.hpp"
+#include "allfold/engine/detail/memory_in_use.hpp"
 #include "allfold/engine/operands.hpp"
 #include "allfold/engine/shape.hpp"
 
@@ -99,6 +100,9 @@ class bound_arguments {
     virtual void leak() noexcept = 0;
     /// Sets `m` to the memory that the engine works on. Valid after `begin`.
     virtual void memory(operands& m) const = 0;
+    /// Adds the caller's memory, which nobody else may change meanwhile, unless it holds objects that are not bytes.
+    /// `writes`: the output is written.
+    virtual void add_memory(memory_in_use& all, bool writes) = 0;
 
     [[nodiscard]] const shape& where() const noexcept { return *laid_out; }
 
@@ -350,6 +354,15 @@ class arguments : public bound_arguments {
             m.input = {source().at(), first_row(input_rows, where().input_first, where().input_rows)};
             m.result = {output_.where().at(), first_row(output_rows, where().result_first, where().result_rows)};
             m.in_place = is_in_place || is_same_memory(m);
+        }
+    }
+
+    void add_memory(memory_in_use& all, bool writes) override {
+        constexpr bool are_bytes = every_column<typename columns_of<value>::types>::copyable &&
+                                   every_column<typename columns_of<result>::types>::copyable;
+        if constexpr (are_bytes) {
+            if constexpr (!in_place) input_.add_memory(in_.get(), all.read);
+            output_.add_memory(out_.get(), writes ? all.written : all.read);
         }
     }
 

@@ -176,6 +176,15 @@ struct memory_range {
     return false;
 }
 
+/// Adds a range, joined to the last one if it continues that.
+inline void add_range(std::vector<memory_range>& all, const std::byte* begin, std::size_t bytes) {
+    if (begin == nullptr || bytes == 0) return;
+    if (!all.empty() && all.back().end == begin)
+        all.back().end += bytes;
+    else
+        all.push_back({begin, begin + bytes});
+}
+
 /// Columns of rows, and the length of a row in each column: what all kinds of arguments are converted to.
 template <std::size_t Columns>
 struct column_set {
@@ -363,6 +372,16 @@ class binding : public bound_rows<X> {
     /// Uses a packed copy rather than the pieces where they lie.
     void pack() noexcept { this->where_.pieces = nullptr; }
 
+    /// Adds the caller's memory, whether or not there is a packed copy of it.
+    void add_memory(X& x, std::vector<memory_range>& all) const {
+        for (const memory_range& each : this->where_.range)
+            add_range(all, each.begin, static_cast<std::size_t>(each.end - each.begin));
+        if constexpr (may_be_strided)
+            this->for_each_view(x, [&]<std::size_t C>(auto& view) {
+                if (this->strided_[C]) add_runs<C>(view, all);
+            });
+    }
+
     /// Before a call: makes the packed copies, and fills them with elements if `reads`. (Objects are always copied,
     /// since they need not be default-constructible.)
     void load(X& x, bool reads) {
@@ -424,6 +443,16 @@ class binding : public bound_rows<X> {
             return this->where_.rows * sizeof(type_of<0>) < x.pieces().size() * min_piece_bytes;
     }
 
+    template <std::size_t C, class V>
+    static void add_runs(const V& view, std::vector<memory_range>& all) {
+        const auto add = [&all](const auto* first, std::size_t count) {
+            add_range(all, reinterpret_cast<const std::byte*>(first), count * sizeof(type_of<C>));
+        };
+        if constexpr (tensor_view<V>)
+            detail::for_each_run(view, add);
+        else if constexpr (is_tensors<V>)
+            for (const auto& piece : view.pieces()) add(piece.data(), piece.size());
+    }
     template <std::size_t C, class V>
     void load_column(V& view, bool reads) {
         if constexpr (tensor_view<V> || is_tensors<std::remove_cv_t<V>>) {

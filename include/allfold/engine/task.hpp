@@ -445,13 +445,9 @@ class execution_task final : public task<Comm> {
         if (!std::exchange(is_finished_, false)) arguments_->finish(run_.lowers());
     }
     void drop_run() noexcept override { run_.drop(); }
-    /// The caller's memory, unless it is read only at the start and written only at the end.
     [[nodiscard]] memory_in_use memory() const {
         memory_in_use all;
-        const call<Comm>& run = run_.about();
-        if (arguments_->has_states() || !run.rows.functions->copyable) return all;
-        add_operand(all.read, run.rows, run.memory.input, arguments_->input_rows);
-        add_operand(writes() ? all.written : all.read, run.rows, run.memory.result, arguments_->output_rows);
+        arguments_->add_memory(all, writes());
         return all;
     }
     /// False if this rank's result, if it has one, is its own operand in place, as at the root of a broadcast.

@@ -340,6 +340,11 @@ class background {
             if (!b.empty()) count_busy(-1);
             unlink(b);
         }
+        /// Its rank never goes on, and may have stopped within a traversal.
+        void abandon() noexcept {
+            is_traversing_ = false;
+            spin_lock_.unlock();
+        }
         /// Its thread ends.
         void retire() noexcept {
             const auto held = lock();
@@ -468,6 +473,8 @@ class background::rank_context {
     ~rank_context() { own_->retire(); }
     /// Called when its turn begins, and when it ends.
     void swap() noexcept { std::swap(aside_, progress_set::of_this_thread); }
+    /// It never has a turn again, and this is never destroyed.
+    void abandon() noexcept { own_->abandon(); }
 
   private:
     std::unique_ptr<progress_set> own_ = std::make_unique<progress_set>();

@@ -134,6 +134,8 @@ class explored_world final : public order_observer {
         std::vector<explored_channel> withheld_sends;  // sends without room: to which rank, and their numbers
         bool is_timed = false;                         // what it waits for has a deadline
         bool is_deadline_passed = false;               // that deadline passes now
+        bool is_peer_gone = false;                     // it waits for a rank that has returned, and is told so now
+        std::string told;                              // which rank has failed, if that concerns the whole program
         std::uint64_t observable_events = 0;           // events that let someone tell a deadline before from one after
         std::vector<explored_channel> listens;         // the channels for news, on its communicators
         std::vector<explored_call> calls;
@@ -143,19 +145,16 @@ class explored_world final : public order_observer {
     };
 
     explored_world(int size, std::size_t stack_bytes, int tests, int most_tests, body run)
-        : tests_(tests), most_tests_(most_tests), run_(std::move(run)), ranks_(static_cast<std::size_t>(size)) {
+        : stack_bytes_(stack_bytes),
+          tests_(tests),
+          most_tests_(most_tests),
+          run_(std::move(run)),
+          ranks_(static_cast<std::size_t>(size)) {
         for (int r = 0; r < size; ++r) {
             rank_state& each = of(r);
             each.world = this;
             each.rank = r;
-            each.own = std::make_unique<fibre>(
-                stack_bytes,
-                [](void* self) {
-                    rank_state& me = *static_cast<rank_state*>(self);
-                    me.world->run_(me.rank);
-                    me.at = place::returned;
-                },
-                &each);
+            give_fibre(each);
         }
     }
 
@@ -171,11 +170,13 @@ class explored_world final : public order_observer {
     bool has_ready_sends = false;                  // in mode::ready: they may arrive too early, before their receives
     std::vector<explored_send> sends_to_cancel;    // for which there may be no room until they are cancelled
     std::uint64_t most_calls = ~std::uint64_t{0};  // of one rank: then its execution is endless
+    bool tells_failures = false;                   // to other ranks
     bool deadlines_may_pass = true;
     bool deadlines_pass_anywhere = false;        // even if nobody can tell
     step_watch<explored_call>* watch = nullptr;  // for ranks that do not give back control; shows `schedule`
     const std::string* schedule = nullptr;
-    std::vector<happening>* history = nullptr;  // where it is recorded, if wanted
+    fibre::on_abort on_abort = fibre::on_abort::ends_process;  // needs an abort_catcher if it is another one
+    std::vector<happening>* history = nullptr;                 // where it is recorded, if wanted
 
     [[nodiscard]] int size() const noexcept { return static_cast<int>(ranks_.size()); }
     [[nodiscard]] rank_state& of(int rank) noexcept { return ranks_[static_cast<std::size_t>(rank)]; }
@@ -188,7 +189,8 @@ class explored_world final : public order_observer {
         sends_ready_ = false;
         lane_records_used_ = 0;
         mail_.begin();
-        standard_sends_ = waiting_sends_ = posted_ = late_ = 0;
+        standard_sends_ = waiting_sends_ = posted_ = 0;
+        has_news_ = false;
         posts_ = 0;
         is_timed_ = false;
         open_sends_ = 0;
@@ -202,7 +204,8 @@ class explored_world final : public order_observer {
             each.looks = looking::no;
             each.once_more = each.is_called_back = false;
             each.sees_ends = true;
-            each.is_timed = each.is_deadline_passed = false;
+            each.is_timed = each.is_deadline_passed = each.is_peer_gone = false;
+            each.told.clear();
             each.observable_events = 0;
             each.listens.clear();
             each.unseen_answers.clear();
@@ -268,12 +271,7 @@ class explored_world final : public order_observer {
             if (rank.has_received && step.channel.is_end()) rank.latest = step.channel;
             rank.has_received_unseen = is_unseen;
             if (step.channel.is_message() && !step.channel.is_of_a_collective()) ++rank.observable_events;
-            if (step.channel.is_end())
-                note(happening::kind::goes_on, step.rank, "ends ", message.what);
-            else if (!step.channel.is_message())
-                note(happening::kind::goes_on, step.rank, "learns that another rank's deadline has passed");
-            else if (history != nullptr)
-                note(happening::kind::gets, step.rank, step.channel.from, message);
+            note_arrival(step, message);
         } else if (rank.at == place::chooses) {
             rank.has_chosen_other = step.channel == rank.other;
             const char* const words[3][2] = {{"has its send held", "waits in its send"},
@@ -285,6 +283,9 @@ class explored_world final : public order_observer {
         } else if (step.channel == deadline_passes) {
             rank.is_deadline_passed = true;
             note(happening::kind::goes_on, step.rank, "misses its deadline");
+        } else if (step.channel == peer_gone) {
+            rank.is_peer_gone = true;
+            note(happening::kind::goes_on, step.rank, "learns that the rank it waits for has returned");
         } else {
             if (!rank.once_more) ++rank.failed_tests;
             rank.once_more ? note(happening::kind::goes_on, step.rank, "gets nothing more") : note_vain_test(rank);
@@ -445,6 +446,8 @@ class explored_world final : public order_observer {
     }
     /// The messages of this execution, with those that have not been taken.
     [[nodiscard]] const explored_mail& mail() const noexcept { return mail_; }
+    /// How often the program has aborted on a rank so far, in all executions.
+    [[nodiscard]] std::uint64_t aborts() const noexcept { return aborts_; }
     /// Identifies what was posted in this execution: from whom to whom, how much, and in which order.
     [[nodiscard]] std::uint64_t posts() const noexcept { return posts_; }
 
@@ -536,7 +539,7 @@ class explored_world final : public order_observer {
     [[nodiscard]] bool withholds_any() const noexcept {
         return std::ranges::any_of(ranks_, [](const rank_state& each) { return !each.withheld_sends.empty(); });
     }
-    /// Whether a deadline could have passed.
+    /// Whether a deadline could have passed, or ranks have been told of a failure.
     [[nodiscard]] bool is_timed() const noexcept { return is_timed_; }
     /// Something has a deadline. It may pass, unless deadlines pass only when nothing else can happen.
     void note_deadline() {
@@ -549,12 +552,16 @@ class explored_world final : public order_observer {
         note_deadline();
         return deadlines_may_pass && chooses(rank, deadline_passes);
     }
-    /// A deadline has passed: those who listen may be notified from now on.
-    void note_passed_deadline() {
+    /// A deadline has passed, or a rank has failed: those who listen may be notified from now on.
+    void note_news() {
         note_all_ranks_ask();
-        ++late_;
+        has_news_ = true;
     }
-    [[nodiscard]] bool has_passed_deadline() const noexcept { return late_ != 0; }
+    void note_told_failure() {
+        is_timed_ = true;
+        note_news();
+    }
+    [[nodiscard]] bool has_news() const noexcept { return has_news_; }
     /// The number of standard sends in this execution, and the number of those that have not been held.
     [[nodiscard]] std::size_t standard_sends() const noexcept { return standard_sends_; }
     [[nodiscard]] std::size_t waiting_sends() const noexcept { return waiting_sends_; }
@@ -659,6 +666,9 @@ class explored_world final : public order_observer {
                 possible.push_back({each.rank, false, true, {}});
             if (each.is_timed && (each.at == place::tests || each.at == place::waits))
                 possible.push_back({each.rank, false, true, deadline_passes});
+            if (tells_failures && each.at == place::waits && each.where.peer >= 0 &&
+                of(each.where.peer).at == place::returned)
+                possible.push_back({each.rank, false, true, peer_gone});
         }
     }
 
@@ -696,6 +706,16 @@ class explored_world final : public order_observer {
         history->push_back({what, rank, peer, message.number, message.what});
         of(rank).vain_tests = 0;
     }
+    void note_arrival(const explored_step& step, const explored_message& message) {
+        if (step.channel.is_end())
+            note(happening::kind::goes_on, step.rank, "ends ", message.what);
+        else if (!step.channel.is_message())
+            note(happening::kind::goes_on, step.rank,
+                 step.channel.from == news_of_a_failure ? "learns that another rank has failed"
+                                                        : "learns that another rank's deadline has passed");
+        else if (history != nullptr)
+            note(happening::kind::gets, step.rank, step.channel.from, message);
+    }
     /// Tests in vain, one directly after another, are noted as one happening.
     void note_vain_test(rank_state& rank) {
         if (history == nullptr) return;
@@ -723,8 +743,35 @@ class explored_world final : public order_observer {
         if (watch != nullptr) watch->begin(rank.rank, schedule);
         order_observer* const outer = std::exchange(observer_of_order, this);
         running_ = rank.rank;
-        rank.own->enter();
+        rank.own->enter(on_abort);
         observer_of_order = outer;
+        if (rank.own->has_aborted()) [[unlikely]]
+            abandon(rank);
+    }
+    void give_fibre(rank_state& to) {
+        to.own = std::make_unique<fibre>(
+            stack_bytes_,
+            [](void* self) {
+                rank_state& me = *static_cast<rank_state*>(self);
+                me.world->run_(me.rank);
+                me.at = place::returned;
+            },
+            &to);
+    }
+    /// The program has aborted on a rank, which has therefore failed. Nothing that it has made is touched any more.
+    void abandon(rank_state& rank) {
+        note_failure(rank.rank, cause_of_abort(rank.own->handled()));
+        for (explored_endpoint* const endpoint : rank.endpoints) endpoint->is_cut = true;
+        rank.endpoints.clear();
+        rank.at = place::returned;
+        ++aborts_;
+        fibre::abandon(std::move(rank.own));
+        give_fibre(rank);
+    }
+    [[nodiscard]] static cause cause_of_abort(const std::exception_ptr& handled) {
+        std::string why = "it aborts (a failed assertion, std::terminate, std::abort)";
+        if (handled) why += ", while it handles an exception: " + cause_of(handled).why;
+        return {.why = std::move(why)};
     }
     /// The same; returns whether the rank has asked something meanwhile.
     bool run_and_note_questions(rank_state& rank) {
@@ -741,11 +788,14 @@ class explored_world final : public order_observer {
         if (place == sorted.end() || *place != one) sorted.insert(place, one);
     }
     // The channels of steps without a message.
-    static constexpr explored_channel send_waits{0, 0, 1}, deadline_passes{0, 0, 2}, no_room{0, 0, 3};
+    static constexpr explored_channel send_waits{0, 0, 1}, deadline_passes{0, 0, 2}, no_room{0, 0, 3},
+        peer_gone{0, 0, 4};
 
+    std::size_t stack_bytes_;
     int tests_, most_tests_;
-    std::size_t standard_sends_ = 0, waiting_sends_ = 0, posted_ = 0, late_ = 0;
-    bool is_timed_ = false;
+    std::uint64_t aborts_ = 0;  // in all executions
+    std::size_t standard_sends_ = 0, waiting_sends_ = 0, posted_ = 0;
+    bool is_timed_ = false, has_news_ = false;
     std::uint64_t open_sends_ = 0;
     std::uint64_t posts_ = 0;
     body run_;

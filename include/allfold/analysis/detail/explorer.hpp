@@ -13,12 +13,14 @@
 #include <utility>
 #include <vector>
 
+#include "allfold/analysis/detail/abort_catcher.hpp"
 #include "allfold/analysis/detail/explored_call.hpp"
 #include "allfold/analysis/detail/explored_mail.hpp"
 #include "allfold/analysis/detail/explored_text.hpp"
 #include "allfold/analysis/detail/explored_token.hpp"
 #include "allfold/analysis/detail/explored_values.hpp"
 #include "allfold/analysis/detail/explored_world.hpp"
+#include "allfold/analysis/detail/fibre.hpp"
 #include "allfold/analysis/detail/found_faults.hpp"
 #include "allfold/analysis/detail/same_order.hpp"
 #include "allfold/analysis/detail/search_tree.hpp"
@@ -40,6 +42,7 @@ class explorer {
           tree_(world.size(), options.reduced),
           faults_(options.findings) {
         found_.ranks_ = world.size();
+        world.tells_failures = options.failures == failures::are_told;
         world.deadlines_may_pass = options.deadlines == deadlines::may_pass;
         world.deadlines_pass_anywhere = !options.reduced;
         world.most_calls = options.steps;
@@ -49,9 +52,14 @@ class explorer {
         step_watch<explored_call> watch(options_.step_seconds, world_.size());
         world_.watch = &watch;
         world_.schedule = &token_;
+        const abort_catcher catches_aborts;
+        world_.on_abort = fibre::on_abort::leaves;
         const struct leave {
             explored_world& world;
-            ~leave() { world.watch = nullptr; }
+            ~leave() {
+                world.watch = nullptr;
+                world.on_abort = fibre::on_abort::ends_process;
+            }
         } at_the_end{world_};
         world_.sends = options_.sends == standard_sends::each_by_itself ? sending::chosen : sending::held;
         if (options_.frontier.empty() || resume_from(options_.frontier)) explore_all();
@@ -133,6 +141,10 @@ class explorer {
             std::uint64_t any_order = asked_.of_all;
             if (end == ending::asleep) any_order |= ranks_that_have_not_returned();  // they might have asked later
             if (!released() || !repeats()) return;
+            if (end == ending::complete && world_.aborts() != 0) {
+                ++found_.executions_;
+                return;
+            }
             if (must_restart) {
                 if (asked_.of_cancels.size() != known_cancels) hold_sends_again();
                 tree_.forget();
@@ -160,6 +172,10 @@ class explorer {
         found_.seconds_ = seconds();
         const bool has_more_to_do = wants_more();
         if (is_repeated && !repeat_with_waits()) return false;
+        if (world_.aborts() != 0) {
+            found_.complete_ = false;
+            return false;
+        }
         if (!has_more_to_do && !found_.complete_) found_.frontier_ = frontier();
         return has_more_to_do;
     }
@@ -205,7 +221,8 @@ class explorer {
     /// The options that say which executions there are.
     [[nodiscard]] std::string text_of_options() const {
         return text({options_.reduced, ",", options_.every_order, ",", static_cast<int>(options_.sends), ",",
-                     static_cast<int>(options_.deadlines), ",", options_.tests, ",", options_.most_tests});
+                     static_cast<int>(options_.deadlines), ",", static_cast<int>(options_.failures), ",",
+                     options_.tests, ",", options_.most_tests});
     }
     /// Resumes from a frontier: repeats the first execution, for its values, and those with a fault. False if the world
     /// cannot be used again.
@@ -225,7 +242,7 @@ class explorer {
         if (options != text_of_options())
             throw error(errc::bad_argument,
                         "explore: this frontier is that of an exploration with other options (reduced, every_order, "
-                        "sends, deadlines, tests, most_tests)");
+                        "sends, deadlines, failures, tests, most_tests)");
         executions_before_ = found_.executions_;
         asked_.of_cancels = explored_token::cancelled(std::string_view(begin).substr(1));
         first_token_.erase(0, 1);
@@ -443,7 +460,7 @@ class explorer {
             return add_or_disagreement(what, words + text_of_ranks(world_), text_of_lost_to_waiting());
         }
         add_kept();
-        if (!world_.has_passed_deadline()) add_lost();
+        if (!world_.has_news()) add_lost();
         difference_ = values_.difference();
     }
     /// Whether sends that wait may lead to more than a deadlock, or nothing at all is to be left out.
@@ -511,12 +528,22 @@ class explorer {
                 all += (all.empty() ? "" : "\n    ") + text_of_change(world_, r, each);
         if (!all.empty()) add(verdict::changed_in_flight, all);
     }
+    /// Whether a rank fails only because it has been told that another one has.
+    [[nodiscard]] bool is_told(const cause& failure) const {
+        return world_.tells_failures && is_peer_failure(failure.thrown);
+    }
+    [[nodiscard]] bool has_failed_by_itself() {
+        for (int r = 0; r < world_.size(); ++r)
+            if (const auto& failure = world_.of(r).failure; failure && !is_told(*failure)) return true;
+        return false;
+    }
     void add_failures() {
         verdict what = verdict::timed_out;
         std::string all;
+        const bool has_origin = has_failed_by_itself();
         for (int r = 0; r < world_.size(); ++r) {
             const auto& each = world_.of(r);
-            if (!each.failure) continue;
+            if (!each.failure || (has_origin && is_told(*each.failure))) continue;
             if (each.failure->code != errc::timeout && what == verdict::timed_out) what = verdict::failed;
             if (each.failure->code == errc::mismatch) what = verdict::disagreement;
             if (each.left_in_flight > 0 && what == verdict::failed) what = verdict::never_completed;
@@ -552,7 +579,7 @@ class explorer {
         const std::string mark = explored_token::begin_of(best);
         std::vector<int> choices = explored_token::choices(best);
         auto still_shows = [&, left = max_attempts, last_step = steps_ + max_steps]() mutable {
-            return is_world_usable_ && left-- > 0 && steps_ < last_step &&
+            return is_world_usable_ && left-- > 0 && steps_ < last_step && world_.aborts() < max_aborts &&
                    shows(one, explored_token::of(mark, choices), nullptr);
         };
         cut(choices, std::ref(still_shows));
@@ -618,6 +645,7 @@ class explorer {
         "execution to the next)";
     static constexpr int max_attempts = 100;               // to shorten a schedule
     static constexpr std::uint64_t max_steps = 1'000'000;  // of all of them
+    static constexpr std::uint64_t max_aborts = 20;        // likewise: memory of a rank that aborts is lost
     static constexpr std::size_t any_number = ~std::size_t{0};
 
     [[nodiscard]] std::vector<std::string_view> parts_of(std::string_view schedule) const {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstring>
 #include <cxxabi.h>
+#include <exception>
+#include <memory>
 #include <new>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -27,7 +30,9 @@
 #endif
 #endif
 #if defined(ALLFOLD_FIBRES_UNDER_ASAN)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
+#include <sanitizer/lsan_interface.h>
 #endif
 #if defined(ALLFOLD_FIBRES_UNDER_TSAN)
 #include <sanitizer/tsan_interface.h>
@@ -93,6 +98,9 @@ class rank_exceptions {
 /// Calls `body(argument)` again and again. It has ended when it `leave`s for the last time; its stack is never unwound.
 class fibre {
   public:
+    /// What becomes of a fibre that calls `std::abort`, if a handler of SIGABRT passes that on to `abort`.
+    enum class on_abort : bool { ends_process, leaves };
+
     fibre(std::size_t stack_bytes, void (*body)(void*), void* argument)
         : stack_(stack_bytes), body_(body), argument_(argument) {
         ::getcontext(&own_);
@@ -113,8 +121,9 @@ class fibre {
     }
 
     /// Runs the fibre until it leaves.
-    void enter() {
-        entered = this;
+    void enter(on_abort what = on_abort::ends_process) {
+        fibre* const outer = std::exchange(entered, this);
+        may_abort_ = what == on_abort::leaves;
         in_flight_.swap();
         exceptions_.swap();
 #if defined(ALLFOLD_FIBRES_UNDER_TSAN)
@@ -129,6 +138,9 @@ class fibre {
 #if defined(ALLFOLD_FIBRES_UNDER_ASAN)
         __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 #endif
+        entered = outer;
+        if (has_aborted_) [[unlikely]]
+            handled_ = std::current_exception();
         exceptions_.swap();
         in_flight_.swap();
     }
@@ -138,13 +150,35 @@ class fibre {
         __tsan_switch_to_fiber(outer_fibre_, 0);
 #endif
 #if defined(ALLFOLD_FIBRES_UNDER_ASAN)
-        void* fake = nullptr;
-        __sanitizer_start_switch_fiber(&fake, outer_bottom_, outer_size_);
+        __sanitizer_start_switch_fiber(&fake_, outer_bottom_, outer_size_);
 #endif
         ::swapcontext(&own_, &outer_);
 #if defined(ALLFOLD_FIBRES_UNDER_ASAN)
-        __sanitizer_finish_switch_fiber(fake, &outer_bottom_, &outer_size_);
+        __sanitizer_finish_switch_fiber(fake_, &outer_bottom_, &outer_size_);
 #endif
+    }
+
+    /// The fibre that runs on this thread; null if there is none.
+    [[nodiscard]] static fibre* running() noexcept { return entered; }
+    /// Called by a handler of SIGABRT within the fibre: leaves it for good, unless this is to end the process.
+    void abort() {
+        if (!may_abort_) return;
+        has_aborted_ = true;
+        leave();
+    }
+    /// If so, the fibre must not be entered again, and has to be given to `abandon`.
+    [[nodiscard]] bool has_aborted() const noexcept { return has_aborted_; }
+    /// The exception that was being handled when it aborted: for instance the one that has left a noexcept function.
+    [[nodiscard]] const std::exception_ptr& handled() const noexcept { return handled_; }
+    /// Keeps a fibre that has aborted, with its stack, for good: other objects may refer to those there, none of which
+    /// is destroyed.
+    static void abandon(std::unique_ptr<fibre> lost) {
+        lost->in_flight_.abandon();
+        lost->keep_reachable();
+        fibre* const kept = lost.release();
+        kept->next_abandoned_ = abandoned.load(std::memory_order_relaxed);
+        while (!abandoned.compare_exchange_weak(kept->next_abandoned_, kept)) {
+        }
     }
 
   private:
@@ -159,7 +193,27 @@ class fibre {
         }
     }
 
+    /// What only objects on the stack refer to is not to be reported as a leak. The address sanitizer may keep frames
+    /// elsewhere.
+#if defined(ALLFOLD_FIBRES_UNDER_ASAN)
+    [[gnu::no_sanitize_address]] void keep_reachable() const noexcept {
+        __lsan_register_root_region(stack_.bottom(), stack_.size());
+        void* const* const words = reinterpret_cast<void**>(stack_.bottom());
+        const void* latest = nullptr;
+        for (std::size_t i = 0; i < stack_.size() / sizeof(void*); ++i) {
+            void *begin = nullptr, *end = nullptr;
+            if (__asan_addr_is_in_fake_stack(fake_, words[i], &begin, &end) == nullptr || begin == latest) continue;
+            __lsan_register_root_region(begin,
+                                        static_cast<std::size_t>(static_cast<char*>(end) - static_cast<char*>(begin)));
+            latest = begin;
+        }
+    }
+#else
+    void keep_reachable() const noexcept {}
+#endif
+
     static inline constinit thread_local fibre* entered = nullptr;
+    static inline constinit std::atomic<fibre*> abandoned{nullptr};
 
     fibre_stack stack_;
     void (*body_)(void*);
@@ -167,7 +221,11 @@ class fibre {
     ucontext_t own_{}, outer_{};
     background::rank_context in_flight_;
     rank_exceptions exceptions_;
+    bool may_abort_ = false, has_aborted_ = false;
+    std::exception_ptr handled_;
+    fibre* next_abandoned_ = nullptr;
 #if defined(ALLFOLD_FIBRES_UNDER_ASAN)
+    void* fake_ = nullptr;  // where its frames may be instead, while it does not run
     const void* outer_bottom_ = nullptr;
     std::size_t outer_size_ = 0;
 #endif

@@ -39,7 +39,7 @@
 namespace allfold::detail {
 
 /// In a channel: what stands in place of the rank that a message comes from.
-inline constexpr int end_of_operation = -1, news_of_a_deadline = -2;
+inline constexpr int end_of_operation = -1, news_of_a_deadline = -2, news_of_a_failure = -3;
 /// The first of the lanes of answers. Each answer to a send has a lane of its own: when it arrives concerns that send
 /// alone.
 inline constexpr lane first_of_answers = 0xc0000000;
@@ -48,7 +48,7 @@ inline constexpr lane first_of_answers = 0xc0000000;
 }
 
 /// The messages to one rank from another one, on one lane of one communicator; or the end of one of the rank's own
-/// operations, numbered by `on`; or the news that the deadline of another rank has passed.
+/// operations, numbered by `on`; or the news that the deadline of another rank has passed, or that it has failed.
 struct explored_channel {
     std::uint64_t group = 0;  ///< which communicator
     int from = 0;             ///< a rank of the whole program, like all ranks here; or one of the constants above

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "allfold/engine/binding.hpp"
-#include "allfold/engine/operands.hpp"
 
 /// @file
 /// Which memory an operation in flight uses, to find out whether somebody else changes it. Only a communicator that
@@ -25,24 +24,6 @@ concept watching_memory = requires(Comm& comm, const void* operation) { comm.for
 struct memory_in_use {
     std::vector<memory_range> read, written;
 };
-
-/// Adds a range, joined to the last one if it continues that.
-inline void add_range(std::vector<memory_range>& all, const std::byte* begin, std::size_t bytes) {
-    if (begin == nullptr || bytes == 0) return;
-    if (!all.empty() && all.back().end == begin)
-        all.back().end += bytes;
-    else
-        all.push_back({begin, begin + bytes});
-}
-/// Adds the first `count` rows of an operand, which must be plain bytes.
-inline void add_operand(std::vector<memory_range>& all, const row_layout& rows, const operand& of, std::size_t count) {
-    if (count == 0) return;
-    if (of.first.pieces == nullptr)
-        for (std::size_t column = 0; column < rows.columns(); ++column)
-            add_range(all, rows.address(of.first, column), count * rows.bytes[column]);
-    else
-        for (std::size_t row = 0; row < count; ++row) add_range(all, rows.address(of.first + row, 0), rows.bytes[0]);
-}
 
 inline void sort_ranges(memory_in_use& all) {
     const auto by_address = [](std::vector<memory_range>& ranges) {

@@ -6,6 +6,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -262,7 +263,7 @@ class message_task final : public task<Comm>, private open_message {
         if (is_own) delete this;
     }
     void check_memory() override {
-        if constexpr (watching_memory<Comm>) this->comm_->check_memory(this, in() && !in()->is_done);
+        if constexpr (watching_memory<Comm>) this->comm_->check_memory(this, in() && (!in()->is_done || distributes()));
     }
     void lead() noexcept override { this->comm_->background().add(*this); }
     void drop_alone() noexcept override { task<Comm>::drop(); }
@@ -278,11 +279,29 @@ class message_task final : public task<Comm>, private open_message {
                            in()->found.elements * in()->place.type->element_bytes);
         tell_status();
     }
+    /// Whether what is received is distributed over runs, which is done at the end.
+    [[nodiscard]] bool distributes() const noexcept {
+        if constexpr (is_plain)
+            return false;
+        else
+            return asked_.arranged && !asked_.arranged->in_runs.empty();
+    }
     [[nodiscard]] memory_in_use memory() const {
         memory_in_use all;
-        if (out() && out()->data.type->copies_bytes()) add_range(all.read, out()->data.data, out()->data.bytes());
-        if (in() && in()->place.type->copies_bytes()) add_range(all.written, in()->place.data, in()->place.bytes());
+        std::span<const part> out_runs, in_runs;
+        if constexpr (!is_plain)
+            if (asked_.arranged) {
+                out_runs = asked_.arranged->out_runs;
+                in_runs = asked_.arranged->in_runs;
+            }
+        if (out() && out()->data.type->copies_bytes()) add_ranges(all.read, out_runs, out()->data);
+        if (in() && in()->place.type->copies_bytes()) add_ranges(all.written, in_runs, in()->place);
         return all;
+    }
+    /// Adds the caller's memory: the runs if there are any, which are copied.
+    static void add_ranges(std::vector<memory_range>& all, std::span<const part> runs, const message_data& whole) {
+        for (const part& each : runs) add_range(all, each.data, each.bytes);
+        if (runs.empty()) add_range(all, whole.data, whole.bytes());
     }
     void tell_status() noexcept {
         if (asked_.status_out() != nullptr) *asked_.status_out() = found();

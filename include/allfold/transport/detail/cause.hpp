@@ -57,6 +57,15 @@ struct cause {
     return found;
 }
 
+/// The same for an exception that is kept.
+[[nodiscard]] inline cause cause_of(const std::exception_ptr& thrown) noexcept {
+    try {
+        std::rethrow_exception(thrown);
+    } catch (...) {
+        return current_cause();
+    }
+}
+
 /// Whether an exception is one of ours.
 [[nodiscard]] inline bool is_error(const std::exception_ptr& thrown) noexcept {
     try {
