@@ -14,34 +14,52 @@
 
 namespace test {
 
-/// Calls, operations in flight and prepared ones, while the numbers of their lanes pass those that are reserved for
-/// messages, and return to 0.
+/// Calls, operations in flight and prepared ones, while the numbers of their lanes pass those that are not counted, and
+/// return to 0; and a prepared operation that is as old as that, beside a new one with the lane that it had at first.
 template <class Comm>
 void check_lanes_that_wrap(Comm& comm, const std::string& where) {
-    const int rank = comm.rank(), size = comm.size();
-    std::vector<int> called(40), started(1000), prepared(5);
-    for (const allfold::lane soon : {0x7fffffe0U, 0xffffffe0U}) {
-        const allfold::lane next = comm.open({}, 1) + 1;
-        comm.open({}, soon - next);  // nobody uses these
+    const int rank = comm.rank(), size = comm.size(), ranks = size * (size - 1) / 2;
+    std::vector<int> called(40), started(1000), prepared(5), kept(300);
+    const auto next_lane = [&] { return comm.open({}, 1) + 1; };
+    const allfold::lane of_old = next_lane();
+    auto old = allfold::all_reduce.prepare(comm, kept, allfold::sum());
+    for (const allfold::lane soon : {0x3fffffe0U, 0xffffffe0U}) {
+        comm.open({}, soon - next_lane());  // nobody uses these
         auto again = allfold::all_reduce.prepare(comm, prepared, allfold::sum());
         for (int turn = 0; turn < 20; ++turn) {
             called.assign(40, turn);
             started.assign(1000, turn + rank);
             prepared.assign(5, rank - turn);
+            kept.assign(300, turn - rank);
             auto first = allfold::all_reduce.start(comm, started, allfold::sum(), allfold::window{1600});
             again.start();
+            old.start();
             allfold::all_reduce(comm, called, allfold::sum());
             if (rank % 2 == 0) first.wait();
             again.wait();
             first.wait();
-            const int ranks = size * (size - 1) / 2;
+            old.wait();
             const std::string here = where + ", turn " + std::to_string(turn) + " after " + std::to_string(soon);
             expect_equal(called, std::vector<int>(40, turn * size), here + ": called");
             expect_equal(started, std::vector<int>(1000, turn * size + ranks), here + ": started");
             expect_equal(prepared, std::vector<int>(5, ranks - turn * size), here + ": prepared");
+            expect_equal(kept, std::vector<int>(300, turn * size - ranks), here + ": prepared long ago");
         }
-        expect(comm.open({}, 1) - soon < 200, where + ": other lanes than expected");
+        const allfold::lane uncounted = soon < allfold::detail::first_restart_lane ? 0x40000000U : 0;
+        expect(next_lane() - soon - uncounted < 200, where + ": other lanes than expected");
     }
+    comm.open({}, 0x3fffffe0U - next_lane());
+    comm.open({}, 200);  // does not fit before those that are not counted
+    comm.open({}, of_old - next_lane());
+    kept.assign(300, rank);
+    started.assign(1000, 2 * rank);
+    if (rank % 2 == 0) old.start();
+    auto beside = allfold::all_reduce.start(comm, started, allfold::sum());
+    if (rank % 2 == 1) old.start();
+    old.wait();
+    beside.wait();
+    expect_equal(kept, std::vector<int>(300, ranks), where + ": an old operation beside a new one");
+    expect_equal(started, std::vector<int>(1000, 2 * ranks), where + ": a new operation beside an old one");
 }
 
 }  // namespace test

@@ -28,6 +28,7 @@
 #include "test/support/problems.hpp"
 #include "test/support/ranks.hpp"
 #include "test/support/teams.hpp"
+#include "test/support/wrapping.hpp"
 
 // Threads of threads: a thread stands in for each process. All collectives, over MPI: test/mpi/hierarchy.cpp.
 
@@ -393,6 +394,19 @@ TEST_CASE("thousands of operations in flight on a hierarchy end") {
         allfold::wait_all(ops);
         expect(x == std::vector<int>(count, 4), "wrong sum");
     });
+    SUCCEED();
+}
+
+TEST_CASE("lanes of a hierarchy wrap, where those between processes are not the same numbers") {
+    for (const int threads : {1, 2})
+        for (unsigned ahead = 20; ahead < 24; ++ahead)  // so that each operation of a turn is the first of those lanes
+            on_ranks(2, [&](auto& across) {
+                across.open({}, ahead);
+                allfold::run(across, threads, [&](auto& comm) {
+                    check_lanes_that_wrap(comm, std::to_string(ahead) + " ahead, rank " + std::to_string(comm.rank()) +
+                                                    " of " + std::to_string(comm.size()));
+                });
+            });
     SUCCEED();
 }
 

@@ -81,6 +81,11 @@ class bundle : public forwarding<Comm>, public background::resource {
         if (lanes == 1 && what.max_bytes <= longest_bundled_bytes) bundled_.push_back(first);
         return first;
     }
+    [[nodiscard]] lane restart_lane(lane first, unsigned lanes) {
+        const lane again = forwarded::restart_lane(first, lanes);
+        if (is_bundled(first) && !is_bundled(again)) bundled_.push_back(again);
+        return again;
+    }
     bool try_post(int to, lane on, const outgoing& message) {
         if (!is_bundled(on)) return forwarded::try_post(to, on, message);
         append(peers_[static_cast<std::size_t>(to)].fresh, on, message);
@@ -100,6 +105,7 @@ class bundle : public forwarding<Comm>, public background::resource {
 
     /// Called before each start but the first.
     void announce_packets() {
+        packets_ = forwarded::restart_lane(packets_, 1);
         forwarded::announce(packets_, 1, all_);
         is_unordered_ = true;
     }

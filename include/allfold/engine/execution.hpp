@@ -41,6 +41,7 @@ class execution {
     /// Announces what runs here again, since peers remember the latest lanes only. Called before each start that does
     /// not directly follow `open`.
     void announce() {
+        first_lane_ = all_.comm.restart_lane(first_lane_, static_cast<unsigned>(windows_));
         all_.comm.announce(first_lane_, static_cast<unsigned>(windows_), all_.agreed);
         all_.unordered = true;
     }

@@ -81,6 +81,7 @@ class short_task : public task<Comm> {
 
   private:
     void announce_run() final {
+        all_.on = all_.comm.restart_lane(all_.on, 1);
         all_.comm.reopen(all_.on, all_.what.agreed);
         all_.unordered = true;
     }

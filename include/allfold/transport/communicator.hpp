@@ -38,9 +38,21 @@ namespace detail {
 inline constexpr lane envelopes_lane = 0x7ffffffe, data_lane = 0x7fffffff;
 [[nodiscard]] constexpr bool is_of_messages(lane on) noexcept { return on == envelopes_lane || on == data_lane; }
 
-/// The first of the next `lanes` lanes, starting at `next` unless they would include the lanes reserved for messages.
+/// The lanes of operations that start again. Those lanes that are counted skip these and those of messages, so that an
+/// operation which is kept for longer than it takes to open 2^32 lanes never shares one with another.
+inline constexpr lane first_restart_lane = 0x40000000, restart_lanes = 0x20000000;
+[[nodiscard]] constexpr bool is_restart_lane(lane on) noexcept { return on - first_restart_lane < restart_lanes; }
+/// The first lane of an operation that starts again, if `first` was the first of those that it opened.
+[[nodiscard]] constexpr lane restart_lane_of(lane first, unsigned lanes) noexcept {
+    if (is_restart_lane(first)) return first;
+    const lane at = first % restart_lanes;
+    return first_restart_lane + (lanes <= restart_lanes - at ? at : restart_lanes - lanes);
+}
+
+/// The first of the next `lanes` lanes, starting at `next` unless they would include lanes that are not counted.
 [[nodiscard]] constexpr lane first_of_lanes(lane next, unsigned lanes) noexcept {
-    const bool is_past = next > data_lane, ends_before = next < envelopes_lane && lanes <= envelopes_lane - next;
+    const bool is_past = next > data_lane;
+    const bool ends_before = next < first_restart_lane && lanes <= first_restart_lane - next;
     return is_past || ends_before ? next : data_lane + 1;
 }
 
@@ -255,6 +267,10 @@ struct transport_defaults {
     /// call `announced`. Called at each start of a prepared collective. Without it, mismatches between prepared
     /// collectives are explained less well.
     void announce(lane, unsigned, const signature&) noexcept {}
+    /// The first lane of an operation from its first start as a prepared one on, given the first of those that it
+    /// opened. A transport whose `open` counts lanes modulo 2^32 returns one that is never opened, so that an old
+    /// operation and a new one do not share it.
+    [[nodiscard]] static constexpr lane restart_lane(lane first, unsigned /*lanes*/) noexcept { return first; }
     /// Called before the engine looks for messages: to complete posts that do not complete by themselves, and to throw
     /// after a failure, since a rank that keeps polling `done()` never waits.
     void progress() {}

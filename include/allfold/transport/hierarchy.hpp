@@ -20,6 +20,7 @@
 #include "allfold/error.hpp"
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/lane_offset.hpp"
 #include "allfold/transport/detail/relay.hpp"
 #include "allfold/transport/detail/run_threads.hpp"
 #include "allfold/transport/rank_list.hpp"
@@ -74,24 +75,27 @@ class hierarchical_communicator : public transport_defaults {
     /// Opens lanes of both transports; they advance together.
     lane open(const signature& what, unsigned lanes) {
         const lane first = inside_.open(what, lanes);
-        if (across_) between_ = across_->open(what, lanes) - first;
+        if (across_) lane_across_.note(first, across_->open(what, lanes));
         return first;
+    }
+    [[nodiscard]] static constexpr lane restart_lane(lane first, unsigned lanes) noexcept {
+        return thread_communicator::restart_lane(first, lanes);
     }
     void announce(lane first, unsigned lanes, const signature& what) {
         inside_.announce(first, lanes, what);
         if constexpr (requires { across_->announce(first, lanes, what); })
-            if (across_) across_->announce(first + between_, lanes, what);
+            if (across_) across_->announce(lane_across_(first), lanes, what);
     }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const {
         if (is_inside(peer)) return inside_.announced(peer - first_, on);
-        return across_ ? across_->announced(process_of(peer), on + between_) : std::nullopt;
+        return across_ ? across_->announced(process_of(peer), lane_across_(on)) : std::nullopt;
     }
     [[nodiscard]] bool lends(std::size_t bytes, bool copyable) const {
         return inside_.lends(bytes, copyable) || outer_.lends(bytes, copyable);
     }
     bool try_post(int to, lane on, const outgoing& message) {
         if (is_inside(to)) return inside_.try_post(to - first_, on, message);
-        return leader(to).try_post(process_of(to), on + between_, message);
+        return leader(to).try_post(process_of(to), lane_across_(on), message);
     }
     template <class Sink>
     bool try_receive(int from, lane on, Sink&& sink) {
@@ -99,7 +103,7 @@ class hierarchical_communicator : public transport_defaults {
             return inside_.try_receive(from - first_, on, [&](thread_communicator::arrival_type&& message) {
                 sink(arrival_type(from_inside{std::move(message)}));
             });
-        return leader(from).try_receive(process_of(from), on + between_,
+        return leader(from).try_receive(process_of(from), lane_across_(on),
                                         forwarding_sink(sink, [&](typename Across::arrival_type&& message) {
                                             sink(arrival_type(from_across{std::move(message)}));
                                         }));
@@ -190,7 +194,7 @@ class hierarchical_communicator : public transport_defaults {
         [[nodiscard]] waiting blocked_on() const {
             waiting where = work.blocked_on();
             where.peer = where.peer < 0 || self.is_inside(where.peer) ? -1 : self.process_of(where.peer);
-            where.on += self.between_;
+            where.on = self.lane_across_(where.on);
             return where;
         }
         void check() const {}
@@ -224,7 +228,7 @@ class hierarchical_communicator : public transport_defaults {
     Across* across_;  // null on all threads but the first
     int first_;       // rank of this process's first thread
     int size_;
-    lane between_ = 0;  // offset from a lane of the threads to the same lane of the processes
+    detail::lane_offset lane_across_;  // from a lane of the threads to the same lane of the processes
     allfold::background background_;
     team<relayed_communicator> flat_, messages_;
     bool has_ended_ = false;

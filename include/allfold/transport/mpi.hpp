@@ -172,6 +172,9 @@ class communicator : public transport_defaults {
         return true;
     }
 
+    [[nodiscard]] static constexpr lane restart_lane(lane first, unsigned lanes) noexcept {
+        return allfold::detail::restart_lane_of(first, lanes);
+    }
     void announce(lane first, unsigned lanes, const signature& what) {
         latest_call_ = what.what;
         opened_.add(first, lanes, what);

@@ -93,6 +93,9 @@ class relayed_communicator : public transport_defaults {
         opened_.add(first, lanes, what);
         return first;
     }
+    [[nodiscard]] static constexpr lane restart_lane(lane first, unsigned lanes) noexcept {
+        return thread_communicator::restart_lane(first, lanes);
+    }
     void announce(lane first, unsigned lanes, const signature& what) {
         inside_->announce(first, lanes, what);
         opened_.add(first, lanes, what);

@@ -75,6 +75,9 @@ class thread_communicator : public transport_defaults {
     void announce(lane first, unsigned lanes, const signature& what) noexcept {
         world_.announced(rank_).write(first, lanes, what);
     }
+    [[nodiscard]] static constexpr lane restart_lane(lane first, unsigned lanes) noexcept {
+        return detail::restart_lane_of(first, lanes);
+    }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const noexcept {
         return world_.announced(peer).find(on);
     }

@@ -97,17 +97,22 @@ class handle {
     [[nodiscard]] std::uint32_t members_hash() const noexcept { return members_hash_; }
 
     [[nodiscard]] int tags() const noexcept { return tags_; }
+    /// If there are many tags, operations that start again have the upper half of them.
     [[nodiscard]] int tag_of(lane on) const noexcept {
-        const auto count = static_cast<lane>(tags_);
-        return first_tag_ + static_cast<int>(on < count ? on : on % count);
+        const lane all = static_cast<lane>(tags_), lower = tags_ < many_tags ? all : all / 2;
+        if (lower != all && allfold::detail::is_restart_lane(on))
+            on = lower + number_of_restart(on) % lower;
+        else if (on >= lower)
+            on %= lower;
+        return first_tag_ + static_cast<int>(on);
     }
     /// A tag that no message has.
     [[nodiscard]] int forming_tag() const noexcept { return first_tag_ + tags_; }
     /// Whether no other lane has this lane's tag, as long as ranks are not very far ahead of each other.
     [[nodiscard]] bool has_own_tag(lane on) const noexcept {
         using namespace allfold::detail;
-        constexpr int many_tags = 1 << 20;  // more than the operations that a rank has in flight
-        return tags_ >= many_tags && on < static_cast<lane>(tags_) && tag_of(on) != tag_of(envelopes_lane) &&
+        const lane number = is_restart_lane(on) ? number_of_restart(on) : on;
+        return tags_ >= many_tags && number < static_cast<lane>(tags_) / 2 && tag_of(on) != tag_of(envelopes_lane) &&
                tag_of(on) != tag_of(data_lane);
     }
 
@@ -123,6 +128,11 @@ class handle {
     }
 
   private:
+    static constexpr int many_tags = 1 << 20;  // more than twice the operations that a rank has in flight
+    [[nodiscard]] static constexpr lane number_of_restart(lane on) noexcept {
+        return on - allfold::detail::first_restart_lane;
+    }
+
     machine machine_;
     MPI_Comm comm_ = MPI_COMM_NULL;
     bool owned_ = false;

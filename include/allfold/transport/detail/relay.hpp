@@ -372,7 +372,8 @@ template <class Across>
 class relay_mover final : public relay::mover {
   public:
     relay_mover(relay& of, Across& across, thread_communicator& inside)
-        : relay_(of), across_(across), inside_(&inside), lane_(across.open(about(), 1)) {
+        : relay_(of), across_(across), inside_(&inside), lane_(across.restart_lane(across.open(about(), 1), 1)) {
+        across.announce(lane_, 1, about());
         background::prepare_this_thread();
     }
     relay_mover(const relay_mover&) = delete;
