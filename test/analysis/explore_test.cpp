@@ -40,6 +40,7 @@
 #include "allfold/engine/progress_thread.hpp"
 #include "allfold/error.hpp"
 #include "allfold/message.hpp"
+#include "allfold/schedule/dissemination.hpp"
 #include "test/analysis/each_execution.hpp"
 #include "test/support/catch.hpp"
 
@@ -306,7 +307,7 @@ TEST_CASE("a deadlock is found where one order of many leads to it, with what ea
                  "rank 1 has returned"});
     check_fault(3,
                 [](auto& comm) {
-                    if (comm.rank() != 1) allfold::barrier(comm);
+                    if (comm.rank() != 1) allfold::barrier(comm, allfold::dissemination{});
                 },
                 verdict::deadlock, {"waits in barrier, round 1 of 2, for rank 1, which has returned"});
     check_fault(2,
@@ -801,7 +802,7 @@ TEST_CASE("a rank that aborts has failed, whatever it holds, and the others go o
     const auto found = explore(3, abort_if_late);
     INFO(explain(found));
     REQUIRE(found.findings().size() == 1);
-    CHECK((found.first().what == verdict::failed && !found.complete() && found.first().schedule == "3:21"));
+    CHECK((found.first().what == verdict::failed && !found.complete() && found.first().schedule == "3:1"));
     CHECK(found.first().text ==
           "rank 0: it aborts (a failed assertion, std::terminate, std::abort); its latest call: "
           "collective (its 1st call)");

@@ -12,7 +12,7 @@ program=$(realpath "$1")
 
 succeeds 'explore [FOLDER]' --help
 succeeds '5040 executions, all there are: no fault found'
-for said in 'barrier, round 1 of 2, for rank 2, which has returned' 'is never received' 'changes it before the operation is done' \
+for said in 'barrier, for rank 2, which has returned' 'is never received' 'changes it before the operation is done' \
     'replay: '; do
     grep -qF "$said" out || fail "nothing says '$said'"
 done

@@ -88,12 +88,15 @@ TEST_CASE("twenty thousand messages in flight, received in the opposite order of
 
 TEST_CASE("collectives get no lane of messages, however many there were before") {
     using allfold::detail::first_of_lanes;
-    static_assert(first_of_lanes(0x7ffffff0, 14) == 0x7ffffff0 && first_of_lanes(0x7ffffff0, 15) == 0x80000000);
+    static_assert(first_of_lanes(0x3ffffff0, 16) == 0x3ffffff0 && first_of_lanes(0x3ffffff0, 17) == 0x80000000);
     static_assert(first_of_lanes(0x7fffffff, 1) == 0x80000000 && first_of_lanes(0x80000000, 9) == 0x80000000);
+    using allfold::detail::restart_lane_of;
+    static_assert(restart_lane_of(7, 3) == 0x40000007 && restart_lane_of(0x8000000a, 1) == 0x4000000a);
+    static_assert(restart_lane_of(0x3fffffff, 2) == 0x5ffffffe && restart_lane_of(0x40000007, 3) == 0x40000007);
     on_ranks(3, [](auto& comm) {
         allfold::signature many;
         many.what = "many";
-        comm.open(many, allfold::detail::envelopes_lane - 20);
+        comm.open(many, allfold::detail::first_restart_lane - 20);
         const int left = (comm.rank() + 2) % 3, right = (comm.rank() + 1) % 3;
         for (int i = 0; i < 60; ++i) {
             int x = comm.rank() + i, y = -1, sum = 1;

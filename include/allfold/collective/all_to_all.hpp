@@ -86,8 +86,9 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
         when<direct::all_to_all>(always, "shared memory: everyone reads its blocks in place"),
     };
     static constexpr candidate by_messages[]{
-        when<bruck::all_to_all>(few_bytes_for_each, "small: the fewest messages"),
-        when<direct::all_to_all>(few_bytes, "medium: all messages at once"),
+        when<direct::all_to_all>(short_blocks_for_one_round, "short, few ranks: all messages at once"),
+        when<bruck::all_to_all>(short_blocks_for_each, "short: the fewest messages"),
+        when<direct::all_to_all>(blocks_for_all_at_once, "medium: all messages at once"),
         when<pairwise::all_to_all>(always, "large: one partner at a time"),
     };
     static constexpr candidate in_levels[]{

@@ -29,6 +29,7 @@ struct barrier_collective : private moving_verbs<barrier_collective> {
         when<dissemination::barrier>(always, "the fewest rounds for many ranks"),
     };
     static constexpr candidate by_messages[]{
+        when<all_read::barrier>(ranks_for_one_round, "few ranks: one round"),
         when<dissemination::barrier>(always, "the fewest rounds for many ranks"),
     };
     static constexpr candidate in_levels[]{

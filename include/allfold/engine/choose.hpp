@@ -108,9 +108,23 @@ struct choose_tuning {
     /// it is 1.1 to 1.4 times faster up to 32 KiB; two exchanges of halves are 1.1 to 1.6 times faster from 64 KiB on,
     /// and from 32 KiB on for compute-intensive operators (merges of softmax states: 1.2 times).
     std::size_t pair_bytes = std::size_t{32} << 10;
+    /// Messages: up to this many ranks, a single round in which a rank sends to all others beats fewer messages in more
+    /// rounds, if they are short. Over Open MPI, two cores: barrier takes 0.75x the time of dissemination at P = 3 and
+    /// 4, 0.42x to 0.53x at P = 5 to 24; over MPICH 0.55x at P = 3, 0.82x at P = 4. all_to_all of up to 192 bytes per
+    /// peer takes 0.4x the time of Bruck's at P = 8, 12 and 16, 0.5x at P = 24; of 256 bytes, which such a message has
+    /// no room for, 1.15x, 1.4x, 1.8x and 1.0x.
+    int one_round_ranks = 24;
+    std::size_t one_round_block_bytes = 192;
     /// all_to_all by messages: up to this many bytes per peer, the fewest rounds win, although most of the data is sent
-    /// several times (as in MPICH, which measured it).
+    /// several times. Time of Bruck's over Open MPI, two cores, relative to one round: 0.9x for 384 B to 1 KiB and 1.0x
+    /// for 2 KiB at P = 8; 0.78x for 1 KiB and 1.6x for 4 KiB at P = 12; 0.56x for 384 B, 0.66x for 1 KiB and 1.0x for
+    /// 3 KiB at P = 16. At P = 24, 1.1x for 384 B and 1.3x for 1 KiB.
     std::size_t bruck_bytes = 256;
+    std::size_t bruck_bytes_of_few_ranks = 1024;
+    /// The same: up to this many bytes per peer, all messages at once; above, one partner at a time, which for 16 KiB
+    /// takes 1.2x to 1.4x the time at P = 4, 8 and 16, for 32 KiB 1.05x to 1.15x, for 64 KiB 0.97x, 0.97x and 0.77x,
+    /// and the same from 256 KiB on (Open MPI, two cores).
+    std::size_t all_at_once_block_bytes = std::size_t{32} << 10;
     /// all_gather and reduce_scatter by messages, few ranks: up to this many bytes in all blocks together, a rank sends
     /// one message to each peer, all at once, since ranks that wait once for all peers wait least. Speedup over ring,
     /// Open MPI, two cores, P = 4, 8 and 16: 2.1, 3.5 and 5 at 32 to 64 B; 1.0 at 64 KiB, but 1.5 for P = 8. Speedup
@@ -177,8 +191,20 @@ inline constexpr choose_tuning tuned{};
     return p.bytes <= (p.size == 2 ? tuned.pair_bytes : tuned.latency_bytes);
 }
 [[nodiscard]] constexpr bool many_bytes(const problem& p) noexcept { return p.bytes > tuned.latency_bytes; }
-[[nodiscard]] constexpr bool few_bytes_for_each(const problem& p) noexcept {
-    return p.size >= 8 && p.equal_blocks && p.bytes <= tuned.bruck_bytes * static_cast<std::size_t>(p.size);
+/// Whether an operand that is cut into one block per rank has at most this many bytes in each, on average.
+[[nodiscard]] constexpr bool has_blocks_up_to(const problem& p, std::size_t bytes) noexcept {
+    return p.bytes <= bytes * static_cast<std::size_t>(p.size);
+}
+[[nodiscard]] constexpr bool ranks_for_one_round(const problem& p) noexcept { return p.size <= tuned.one_round_ranks; }
+[[nodiscard]] constexpr bool short_blocks_for_one_round(const problem& p) noexcept {
+    return ranks_for_one_round(p) && has_blocks_up_to(p, tuned.one_round_block_bytes);
+}
+[[nodiscard]] constexpr bool short_blocks_for_each(const problem& p) noexcept {
+    return p.size >= 8 && p.equal_blocks &&
+           has_blocks_up_to(p, few_ranks(p) ? tuned.bruck_bytes_of_few_ranks : tuned.bruck_bytes);
+}
+[[nodiscard]] constexpr bool blocks_for_all_at_once(const problem& p) noexcept {
+    return has_blocks_up_to(p, tuned.all_at_once_block_bytes);
 }
 [[nodiscard]] constexpr bool any_order(const problem& p) noexcept { return p.level == order::any; }
 [[nodiscard]] constexpr bool few_bytes_of_few_ranks(const problem& p) noexcept {
@@ -200,7 +226,7 @@ inline constexpr choose_tuning tuned{};
 }
 /// For an operand that is cut into one block per rank: whether blocks are short on average.
 [[nodiscard]] constexpr bool short_blocks(const problem& p) noexcept {
-    return p.bytes / static_cast<std::size_t>(p.size) <= tuned.circulant_block_bytes;
+    return has_blocks_up_to(p, tuned.circulant_block_bytes);
 }
 [[nodiscard]] constexpr bool short_blocks_in_any_order(const problem& p) noexcept {
     return any_order(p) && short_blocks(p);
