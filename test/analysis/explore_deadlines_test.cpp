@@ -46,17 +46,10 @@ explore_options only_in_vain() {
     return options;
 }
 
-/// How far a rank gets: a + for each step that does not time out, and a ! for one that does.
+/// How far a rank gets before a deadline passes.
 template <class... Steps>
 std::string progress_of(Steps... steps) {
-    std::string done;
-    try {
-        ((steps(), done += '+'), ...);
-    } catch (const allfold::error& e) {
-        if (e.code() != allfold::errc::timeout) throw;
-        done += '!';
-    }
-    return done;
+    return test::progress_of(allfold::errc::timeout, steps...);
 }
 
 using all_outcomes = std::set<std::vector<std::string>>;

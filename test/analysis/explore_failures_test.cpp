@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <cstddef>
 #include <set>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -30,12 +29,10 @@ using allfold::explored_communicator;
 using allfold::from;
 using allfold::to;
 using allfold::verdict;
+using test::boom;
 
 namespace {
 
-struct boom : std::runtime_error {
-    boom() : std::runtime_error("boom") {}
-};
 explore_options told(bool reduced = true) {
     explore_options options;
     options.failures = allfold::failures::are_told;
@@ -43,19 +40,9 @@ explore_options told(bool reduced = true) {
     return options;
 }
 
-/// How far a rank gets: a + for each step, then x if it fails by itself, or ! if another one has failed.
 template <class... Steps>
 std::string progress_of(Steps... steps) {
-    std::string done;
-    try {
-        ((steps(), done += '+'), ...);
-    } catch (const boom&) {
-        done += 'x';
-    } catch (const allfold::error& e) {
-        if (e.code() != errc::peer_failed) throw;
-        done += '!';
-    }
-    return done;
+    return test::progress_of(errc::peer_failed, steps...);
 }
 using outcome = std::vector<std::string>;
 
