@@ -121,9 +121,9 @@ struct choose_tuning {
     /// 3 KiB at P = 16. At P = 24, 1.1x for 384 B and 1.3x for 1 KiB.
     std::size_t bruck_bytes = 256;
     std::size_t bruck_bytes_of_few_ranks = 1024;
-    /// The same: up to this many bytes per peer, all messages at once; above, one partner at a time, which for 16 KiB
-    /// takes 1.2x to 1.4x the time at P = 4, 8 and 16, for 32 KiB 1.05x to 1.15x, for 64 KiB 0.97x, 0.97x and 0.77x,
-    /// and the same from 256 KiB on (Open MPI, two cores).
+    /// The same, few ranks: up to this many bytes per peer, all messages at once; above, one partner at a time, which
+    /// for 16 KiB takes 1.2x to 1.4x the time at P = 4, 8 and 16, for 32 KiB 1.05x to 1.15x, for 64 KiB 0.97x, 0.97x
+    /// and 0.77x, and the same from 256 KiB on (Open MPI, two cores).
     std::size_t all_at_once_block_bytes = std::size_t{32} << 10;
     /// all_gather and reduce_scatter by messages, few ranks: up to this many bytes in all blocks together, a rank sends
     /// one message to each peer, all at once, since ranks that wait once for all peers wait least. Speedup over ring,
@@ -204,7 +204,7 @@ inline constexpr choose_tuning tuned{};
            has_blocks_up_to(p, few_ranks(p) ? tuned.bruck_bytes_of_few_ranks : tuned.bruck_bytes);
 }
 [[nodiscard]] constexpr bool blocks_for_all_at_once(const problem& p) noexcept {
-    return has_blocks_up_to(p, tuned.all_at_once_block_bytes);
+    return few_bytes(p) || (ranks_for_one_round(p) && has_blocks_up_to(p, tuned.all_at_once_block_bytes));
 }
 [[nodiscard]] constexpr bool any_order(const problem& p) noexcept { return p.level == order::any; }
 [[nodiscard]] constexpr bool few_bytes_of_few_ranks(const problem& p) noexcept {
