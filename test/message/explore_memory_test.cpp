@@ -235,3 +235,27 @@ TEST_CASE("operations in flight that use one place are reported as such, unless 
     INFO(explain(root));
     CHECK(root.ok());
 }
+
+TEST_CASE("the strided place of an exchange whose message has arrived, and whose send still waits, is written") {
+    const exploration found = explore(2, [](explored_communicator& comm) {
+        const std::vector<int> x(2, comm.rank());
+        std::vector<int> y(4);
+        int go = 0;
+        if (comm.rank() == 1) {
+            allfold::send(comm, x, to{0});
+            allfold::send(comm, go, to{0}, tag{1});
+            allfold::receive(comm, go, from{0}, tag{1});
+            allfold::receive(comm, std::span(y).first(2), from{0});
+        } else {
+            const allfold::tensor<int, 1> every_other(y.data(), {2}, {2});
+            auto both = allfold::exchange.start(comm, x, to{1}, every_other, from{1});
+            allfold::receive(comm, go, from{1}, tag{1});
+            y[2] = 7;
+            allfold::send(comm, go, to{1}, tag{1});
+            both.wait();
+        }
+    });
+    INFO(explain(found));
+    REQUIRE(!found.findings().empty());
+    CHECK(found.first().what == verdict::changed_in_flight);
+}
