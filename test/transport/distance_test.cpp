@@ -31,6 +31,21 @@ struct peer {
     }
 };
 
+struct processor_seen {
+    bool is_amd = false;
+    int family = 0;
+};
+/// As the kernel tells, if it does.
+[[nodiscard]] processor_seen processor() {
+    processor_seen found;
+    std::ifstream all("/proc/cpuinfo");
+    for (std::string line; std::getline(all, line) && !line.empty();) {
+        found.is_amd = found.is_amd || line.find("AuthenticAMD") != std::string::npos;
+        if (line.starts_with("cpu family")) found.family = std::stoi(line.substr(line.find(':') + 1));
+    }
+    return found;
+}
+
 }  // namespace
 
 TEST_CASE("a core is far if its cache line takes longer than the limit") {
@@ -92,12 +107,17 @@ TEST_CASE("it is not measured for each message") {
 }
 
 TEST_CASE("unless it is said, somebody may be far on processors of AMD, and nobody on others") {
-    std::string vendor;
-    for (std::ifstream all("/proc/cpuinfo"); vendor.empty() && all >> vendor;)
-        if (vendor.find("AMD") == std::string::npos && vendor.find("Intel") == std::string::npos) vendor.clear();
-    const bool may_be = ALLFOLD_STREAMS != 0 && vendor.find("AMD") != std::string::npos;
+    const auto [is_amd, family] = processor();
+    const bool may_be = ALLFOLD_STREAMS != 0 && is_amd;
     CHECK(distance::usual_limit() == (may_be ? nanoseconds(85) : nanoseconds::max()));
     CHECK(allfold::thread_world(2).tuning().far_latency == distance::usual_limit());
     const allfold::thread_tuning said{.far_latency = nanoseconds(5)};
     CHECK(allfold::thread_world(2, said).tuning().far_latency == nanoseconds(5));
+}
+
+TEST_CASE("unless it is said, streaming stores are for what is far on AMD up to Zen 4") {
+    const auto [is_amd, family] = processor();
+    CHECK(allfold::thread_world(2).tuning().far_streams == (is_amd && family < 26));
+    for (const bool said : {false, true})
+        CHECK(allfold::thread_world(2, {.far_streams = said}).tuning().far_streams == said);
 }

@@ -41,8 +41,8 @@
 /// travel in the cell itself, behind the number that the receiver polls: one cache-line transfer. Medium ones are
 /// copied into a buffer of the channel, so that the lines of a user's buffer never move to another core. Large ones,
 /// and objects, are lent: the cell holds the addresses of the sender's parts, and the receiver works on them in place.
-/// If a peer's core is far away, as measured now and then, long messages are written with streaming stores, which
-/// bypass all caches, and are copied in preference to being lent (detail/distance.hpp). Each message also reports what
+/// If a peer's core is far away, as measured now and then, long messages are copied in preference to being lent, on
+/// some processors with streaming stores, which bypass all caches (detail/distance.hpp). Each message also reports what
 /// its sender has consumed of the opposite channel, so that an exchange needs no acknowledgement of its own.
 
 namespace allfold {
@@ -198,7 +198,7 @@ class thread_communicator : public transport_defaults {
         const std::span<detail::bulletin> all = world_.bulletins();
         const auto self = static_cast<std::size_t>(rank_);
         if (all.empty() || !all[self].has_room(all, self)) return false;
-        const bool is_lent = all[self].post(on, message, size_ - 1, readers_are_far(all, message.bytes));
+        const bool is_lent = all[self].post(on, message, size_ - 1, streams_to_readers(all, message.bytes));
         ring_all();
         if (is_lent) require_readers();
         return true;
@@ -219,7 +219,7 @@ class thread_communicator : public transport_defaults {
         }
         if (all.empty() || longest <= detail::inline_bytes || bytes > max_bytes) return false;
         if (!all[self].has_room(all, self)) return false;
-        all[self].post_each(on, signature, to, readers_are_far(all, bytes), write);
+        all[self].post_each(on, signature, to, streams_to_readers(all, bytes), write);
         ring_all();
         return true;
     }
@@ -357,6 +357,9 @@ class thread_communicator : public transport_defaults {
     [[nodiscard]] bool readers_are_far(std::span<detail::bulletin> all, std::size_t bytes) const noexcept {
         const auto self = static_cast<std::size_t>(rank_);
         return all[self].is_far(all, self, bytes, world_.far_);
+    }
+    [[nodiscard]] bool streams_to_readers(std::span<detail::bulletin> all, std::size_t bytes) const noexcept {
+        return world_.far_.streams && readers_are_far(all, bytes);
     }
     void ring_all() const noexcept {
         const detail::rank_board* const end = world_.boards_.data() + size_;

@@ -66,7 +66,7 @@ class alignas(line_bytes) bulletin {
     [[nodiscard]] bool was_far() const noexcept { return far_ != 0; }
     /// Posts a message, which is copied if it may be. Requires that there is room. Returns whether it is lent instead,
     /// to this many readers.
-    bool post(lane on, const outgoing& message, int readers, bool goes_far) {
+    bool post(lane on, const outgoing& message, int readers, bool streams) {
         cell& c = cells_[++posted_ % cells];
         const transfer how = transfer_of(message, message.bytes, transfer::in_buffer);
         if (how == transfer::in_cell)
@@ -74,14 +74,14 @@ class alignas(line_bytes) bulletin {
         else if (how == transfer::lent)
             c.lend(message, readers);
         else
-            c.refer_to(packed_message{fill_buffer(message, goes_far), message.bytes, 0});
+            c.refer_to(packed_message{fill_buffer(message, streams), message.bytes, 0});
         show(c, on, message.signature, how, how == transfer::in_cell ? message.bytes : 0);
         return how == transfer::lent;
     }
     /// Posts a message for each reader: `write(message, memory)` writes one of those in the list, each of which has
     /// `peer` and `bytes`. Requires that there is room.
     template <class Messages, class Write>
-    void post_each(lane on, std::uint32_t signature, const Messages& to, bool goes_far, Write write) {
+    void post_each(lane on, std::uint32_t signature, const Messages& to, bool streams, Write write) {
         std::size_t bytes = max_ranks * sizeof(slice);
         for (const auto& each : to) bytes += align_up(each.bytes, buffer_alignment);
         std::byte* const data = make_room(++posted_, bytes);
@@ -89,10 +89,10 @@ class alignas(line_bytes) bulletin {
         for (const auto& each : to) {
             ::new (static_cast<void*>(data + static_cast<std::size_t>(each.peer) * sizeof(slice)))
                 slice{at, each.bytes};
-            write(each, destination(data + at, goes_far));
+            write(each, destination(data + at, streams));
             at += align_up(each.bytes, buffer_alignment);
         }
-        if (goes_far) finish_streams();
+        if (streams) finish_streams();
         cell& c = cells_[posted_ % cells];
         c.refer_to(packed_message{data, bytes, 0});
         show(c, on, signature, transfer::in_slices, 0);
@@ -142,10 +142,10 @@ class alignas(line_bytes) bulletin {
                 most_left = std::max(most_left, posted_ - all[r].taken_[self].load(std::memory_order_acquire));
         taken_by_all_ = posted_ - most_left;
     }
-    [[nodiscard]] std::byte* fill_buffer(const outgoing& message, bool goes_far) {
+    [[nodiscard]] std::byte* fill_buffer(const outgoing& message, bool streams) {
         std::byte* const data = make_room(posted_, message.bytes);
-        pack(message.parts, message.alignment, {data, goes_far});
-        if (goes_far) finish_streams();
+        pack(message.parts, message.alignment, {data, streams});
+        if (streams) finish_streams();
         return data;
     }
     [[nodiscard]] std::byte* make_room(std::uint32_t number, std::size_t bytes) {

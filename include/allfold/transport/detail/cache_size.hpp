@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <thread>
 
+#include "allfold/transport/detail/cpuid.hpp"
+
 /// @file
 /// The largest cache that this core has a share in.
 
@@ -18,13 +20,6 @@ struct shared_cache {
 inline constexpr std::size_t usual_cache_bytes = std::size_t{32} << 20;
 
 #if defined(__x86_64__) && defined(__GNUC__)
-struct cpuid {
-    unsigned a, b = 0, c, d = 0;
-    /// Avoids <cpuid.h>, whose macros every user of this header would get.
-    explicit cpuid(unsigned leaf, unsigned index = 0) noexcept : a(leaf), c(index) {
-        asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-    }
-};
 /// The largest cache listed in leaf 4, or in 0x8000001D, which AMD has instead.
 [[nodiscard]] inline shared_cache largest_cache_in(unsigned leaf) noexcept {
     shared_cache largest{0, 1};

@@ -77,16 +77,16 @@ inline void fetch_lines(const std::byte* at, std::size_t bytes) noexcept {
 /// Where to write bytes that another core reads next.
 struct destination {
     std::byte* data;
-    bool is_far = false;  ///< that core is: streaming stores bypass all caches, and need `finish_streams` to be visible
+    bool streams = false;  ///< with streaming stores, which need `finish_streams` to be visible
 
-    constexpr destination(std::byte* at, bool its_core_is_far = false) noexcept : data(at), is_far(its_core_is_far) {}
+    constexpr destination(std::byte* at, bool past_all_caches = false) noexcept : data(at), streams(past_all_caches) {}
     [[nodiscard]] friend constexpr destination operator+(destination to, std::size_t bytes) noexcept {
-        return {to.data + bytes, to.is_far};
+        return {to.data + bytes, to.streams};
     }
 };
 
 [[gnu::noinline]] inline void copy_long_to_shared(destination to, const std::byte* from, std::size_t bytes) noexcept {
-    if (to.is_far) return stream_bytes(to.data, from, bytes);
+    if (to.streams) return stream_bytes(to.data, from, bytes);
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(ALLFOLD_WATCHED_ACCESSES)
     if (bytes >= 512) {
         asm volatile("rep movsb" : "+D"(to.data), "+S"(from), "+c"(bytes) : : "memory");
@@ -101,7 +101,7 @@ struct destination {
 /// Rapids: 1 KiB takes 0.93x the time, 0.77x with 64 of them in flight; 2 KiB 0.79x). The C library does this as well,
 /// but only from 8 KiB.
 [[gnu::always_inline]] inline void copy_to_shared(destination to, const std::byte* from, std::size_t bytes) noexcept {
-    if (bytes <= max_short && !to.is_far)
+    if (bytes <= max_short && !to.streams)
         copy_short(to.data, from, bytes);
     else
         copy_long_to_shared(to, from, bytes);
@@ -124,7 +124,7 @@ inline void pack(std::span<const part> parts, std::size_t alignment, destination
     for (std::size_t i = 0; i < parts.size(); ++i) {
         at = align_up(at, alignment);
         const std::size_t end = at + parts[i].bytes;
-        if (i + 1 < parts.size() && !to.is_far)
+        if (i + 1 < parts.size() && !to.streams)
             fetch_lines_to_write(to.data + end, std::min(parts[i + 1].bytes, ahead));
         copy_to_shared(to + at, parts[i].data, parts[i].bytes);
         at = end;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include "allfold/transport/detail/cpuid.hpp"
+
 /// @file
-/// Whether this processor divides its cores into groups.
+/// Whether this processor divides its cores into groups, and what is fast between them.
 
 namespace allfold::detail {
 
@@ -12,6 +14,16 @@ namespace allfold::detail {
 #if defined(__x86_64__) && defined(__GNUC__)
     __builtin_cpu_init();
     return __builtin_cpu_is("amd") != 0;
+#else
+    return false;
+#endif
+}
+
+/// Whether what a core of another group reads next is best written with streaming stores. See `distance`.
+[[nodiscard]] inline bool streams_between_groups() noexcept {
+#if defined(__x86_64__) && defined(__GNUC__)
+    constexpr unsigned zen_5 = 0x1a;
+    return has_groups_of_cores() && processor_family() < zen_5;
 #else
     return false;
 #endif

@@ -156,10 +156,10 @@ class thread_link {
     template <class Write>
     [[nodiscard, gnu::always_inline]] bool post_in_buffer(sender of, std::uint32_t signature, std::size_t bytes,
                                                           const Write& write) {
-        const bool goes_far = is_far(bytes);
-        const packed_message where = fill_buffer(of, bytes, goes_far);
-        write(destination(where.data, goes_far));
-        show_buffer(out_.cells[posted_.sent() % cells_of_a_channel], of, signature, where, goes_far);
+        const bool streams = streams_to_peer(bytes);
+        const packed_message where = fill_buffer(of, bytes, streams);
+        write(destination(where.data, streams));
+        show_buffer(out_.cells[posted_.sent() % cells_of_a_channel], of, signature, where, streams);
         return true;
     }
     template <class Write>
@@ -194,8 +194,8 @@ class thread_link {
     }
     /// Publishes a message that has been written to a buffer.
     [[gnu::noinline]] void show_buffer(cell& c, sender of, std::uint32_t signature, const packed_message& where,
-                                       bool goes_far) noexcept {
-        if (goes_far) finish_streams();
+                                       bool streams) noexcept {
+        if (streams) finish_streams();
         c.refer_to(where);
         show(c, of, signature, transfer::in_buffer, 0);
         claim_buffer();
@@ -269,8 +269,10 @@ class thread_link {
         if (!has_room()) ask_channel();
         return has_room();
     }
+    /// Whether a message of this length is copied with streaming stores.
+    [[nodiscard]] bool streams_to_peer(std::size_t bytes) noexcept { return far_.streams && is_far(bytes); }
     [[nodiscard]] transfer post_packed(cell& c, sender of, const outgoing& message);
-    [[nodiscard]] packed_message fill_buffer(sender of, std::size_t bytes, bool goes_far);
+    [[nodiscard]] packed_message fill_buffer(sender of, std::size_t bytes, bool streams);
     [[gnu::cold]] static void make_room(channel::buffer& in, std::size_t bytes);
 
     /// How far ahead cells that will be read soon are prefetched from the other core. 64 messages of 8 bytes each way
@@ -341,29 +343,29 @@ inline void thread_link::call_for_cell() noexcept {
 inline transfer thread_link::post_packed(cell& c, sender of, const outgoing& message) {
     packed_message where{nullptr, message.bytes, 0};
     transfer how = transfer::in_buffer;
-    const bool goes_far = is_far(message.bytes);
+    const bool streams = streams_to_peer(message.bytes);
     if (finds_buffer()) {
-        where = fill_buffer(of, message.bytes, goes_far);
+        where = fill_buffer(of, message.bytes, streams);
     } else if (posted_.overtakes(of)) {
         how = transfer::owned;
         where.data = allocate_message(message.bytes);
     } else {
         return transfer::nothing;
     }
-    pack(message.parts, message.alignment, {where.data, goes_far});
-    if (goes_far) finish_streams();
+    pack(message.parts, message.alignment, {where.data, streams});
+    if (streams) finish_streams();
     c.refer_to(where);
     return how;
 }
 
-/// Streaming stores need no lines to be claimed, so `unprepared_` is 0 after a message that goes far.
-inline packed_message thread_link::fill_buffer(sender of, std::size_t bytes, bool goes_far) {
+/// Streaming stores need no lines to be claimed, so `unprepared_` is 0 after a message that was written with them.
+inline packed_message thread_link::fill_buffer(sender of, std::size_t bytes, bool streams) {
     const std::uint32_t prepared = std::exchange(prepared_, buffers_of_a_channel);
     const std::uint32_t free = prepared < buffers_of_a_channel ? prepared : posted_.free_buffer();
     channel::buffer& filled = out_.buffers[free];
     if (filled.data == nullptr || filled.room < bytes) make_room(filled, bytes);
     posted_.fill_buffer(free, of);
-    is_back_to_back_ = std::exchange(unprepared_, goes_far ? 0 : bytes) != 0;
+    is_back_to_back_ = std::exchange(unprepared_, streams ? 0 : bytes) != 0;
     return {filled.data, bytes, free};
 }
 
