@@ -147,7 +147,7 @@ TEST_CASE("two ranks that are far from each other exchange the same") {
                 for (int turn = 0; turn < 3; ++turn) check_rows(comm, width, rows, turn);
     };
     auto without_streams = scattered;
-    without_streams.far_streams = false;
+    without_streams.far_streamed_bytes = std::size_t{1} << 40;
     for (const auto& tuning : {scattered, without_streams}) on_ranks(2, program, tuning);
     SUCCEED();
 }

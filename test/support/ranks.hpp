@@ -114,6 +114,7 @@ inline constexpr allfold::thread_tuning impatient{.eager_bytes = 64, .spins = 0,
 /// The same, but each message to all other ranks is written once for all of them, as it is with many ranks.
 inline constexpr allfold::thread_tuning noticing{.eager_bytes = 64, .spins = 0, .yields = 1, .notice_readers = 1};
 /// Every core counts as far from every other core, wherever threads run, and is reached with streaming stores.
-inline constexpr allfold::thread_tuning scattered{.far_latency = std::chrono::nanoseconds::min(), .far_streams = true};
+inline constexpr allfold::thread_tuning scattered{.far_latency = std::chrono::nanoseconds::min(),
+                                                  .far_streamed_bytes = 0};
 
 }  // namespace test

@@ -115,9 +115,10 @@ TEST_CASE("unless it is said, somebody may be far on processors of AMD, and nobo
     CHECK(allfold::thread_world(2, said).tuning().far_latency == nanoseconds(5));
 }
 
-TEST_CASE("unless it is said, streaming stores are for what is far on AMD up to Zen 4") {
+TEST_CASE("unless it is said, on AMD Zen 5 only long messages are copied with streaming stores") {
     const auto [is_amd, family] = processor();
-    CHECK(allfold::thread_world(2).tuning().far_streams == (is_amd && family < 26));
-    for (const bool said : {false, true})
-        CHECK(allfold::thread_world(2, {.far_streams = said}).tuning().far_streams == said);
+    const std::size_t usual = is_amd && family >= 26 ? std::size_t{512} << 10 : 0;
+    CHECK(allfold::thread_world(2).tuning().far_streamed_bytes == usual);
+    for (const std::size_t said : {0u, 5000u})
+        CHECK(allfold::thread_world(2, {.far_streamed_bytes = said}).tuning().far_streamed_bytes == said);
 }

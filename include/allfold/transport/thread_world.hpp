@@ -51,9 +51,10 @@ struct thread_tuning {
     /// messages for it, unless they exceed the caches, are copied, and not read where the sender works on. If not set:
     /// 85 ns on AMD processors, where this pays; elsewhere no peer is far.
     std::optional<std::chrono::nanoseconds> far_latency{};
-    /// Whether they are copied with streaming stores, which bypass all caches. If not set: on AMD processors up to
-    /// Zen 4, where this is several times as fast; on Zen 5 the usual copies take 0.7x to 1.05x the time.
-    std::optional<bool> far_streams{};
+    /// Those of this length or longer are copied with streaming stores, which bypass all caches. If not set: 512 KiB on
+    /// AMD Zen 5, where the usual copies of shorter ones take 0.6x to 1.05x the time; otherwise all, since up to Zen 4
+    /// this is several times as fast.
+    std::optional<std::size_t> far_streamed_bytes{};
 
     friend bool operator==(const thread_tuning&, const thread_tuning&) = default;
 };
@@ -99,7 +100,7 @@ class thread_world {
           processors_(processors),
           tuning_(tuning),
           far_(tuning.far_latency.value_or(detail::distance::usual_limit()), detail::far_limits::usual_max_bytes(size),
-               tuning.far_streams.value_or(detail::streams_between_groups())),
+               tuning.far_streamed_bytes.value_or(detail::min_streamed_between_groups())),
           boards_(count()),
           announced_(count()),
           notices_(size > tuning.notice_readers ? count() : 0),
@@ -107,7 +108,7 @@ class thread_world {
           channels_(count()) {
         if (size > processors_) tuning_.spins = 0;
         tuning_.far_latency = far_.latency;
-        tuning_.far_streams = far_.streams;
+        tuning_.far_streamed_bytes = far_.min_streamed;
     }
 
     [[nodiscard]] static int checked(int size) {

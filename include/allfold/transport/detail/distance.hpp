@@ -20,11 +20,11 @@ namespace allfold::detail {
 struct far_limits {
     std::chrono::nanoseconds latency;  // a core is far if a line takes longer than this to arrive from it
     std::size_t max_bytes;             // for longer messages no core is
-    bool streams;                      // whether messages for it are copied with streaming stores
+    std::size_t min_streamed;          // messages for it that are as long are copied with streaming stores
 
     far_limits(std::chrono::nanoseconds line_takes_longer, std::size_t bytes = ~std::size_t{0},
-               bool past_all_caches = true) noexcept
-        : latency(line_takes_longer), max_bytes(bytes), streams(past_all_caches) {}
+               std::size_t streamed_from = 0) noexcept
+        : latency(line_takes_longer), max_bytes(bytes), min_streamed(streamed_from) {}
     /// Of what exceeds the caches, most is in memory, wherever a core is; and counters are evicted too, so that their
     /// lines arrive slowly from a near core. P = 8 on two near cores, 4 MiB, with this limit: permute takes 0.7x the
     /// time, broadcast 0.75x to 0.9x, all_reduce 0.9x; on two distant cores all of them take as long as without it.
@@ -40,11 +40,10 @@ struct far_limits {
 /// the other one has copied: far apart 0.9x at 1 KiB, 0.7x at 2 KiB, 0.45x at 4 KiB, 0.27x at 16 KiB, 0.2x from 64 KiB
 /// to 4 MiB, 0.9x at 16 MiB; nearby 2.4x at 2 KiB, 1.8x at 4 KiB, 0.85x to 0.95x from 16 to 128 KiB, 1.1x at 256 KiB,
 /// 1.4x at 1 MiB. Zen 5, passing on data that has just been written: far apart 1.0x at all lengths; nearby 2.9x at 4
-/// and 16 KiB, 2.1x at 4 MiB. So messages are copied with streaming stores up to Zen 4. With `rep movsb` instead, on
-/// Zen 5, far apart: a round trip of 4 KiB takes 0.68x the time, of 16 KiB 0.9x; permute of 4 KiB 0.85x, of 64 KiB
-/// 0.88x, of 4 MiB 0.94x; broadcast and inclusive_scan of 16 KiB 0.82x, all_reduce of 4 to 128 KiB 0.9x to 1.0x; only
-/// reduce_scatter of 16 KiB 1.06x. Operands that are staged before others read them, from 64 KiB on, are as fast
-/// either way.
+/// and 16 KiB, 2.1x at 4 MiB. Messages through buffers on Zen 5, far apart, with `rep movsb` relative to
+/// streaming stores: a round trip of 2 KiB takes 0.62x the time, of 4 KiB 0.68x, of 16 KiB 0.9x; permute of 4 to 64 KiB
+/// 0.87x; broadcast of 16 KiB and inclusive_scan of 16 KiB to 1 MiB 0.83x, all_reduce of 4 to 128 KiB 0.9x to 1.0x; but
+/// permute of 256 KiB 1.1x, of 512 KiB to 4 MiB 1.1x to 1.4x, all_to_all of 1 to 4 MiB to each 1.2x.
 class distance {
   public:
     /// Distance matters from this length on.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <cstddef>
+
 #include "allfold/transport/detail/cpuid.hpp"
 
 /// @file
@@ -19,14 +21,14 @@ namespace allfold::detail {
 #endif
 }
 
-/// Whether what a core of another group reads next is best written with streaming stores. See `distance`.
-[[nodiscard]] inline bool streams_between_groups() noexcept {
+/// From which length on what a core of another group reads next is best written with streaming stores: any up to Zen 4;
+/// on Zen 5 what takes half of a second-level cache or more. See `distance`.
+[[nodiscard]] inline std::size_t min_streamed_between_groups() noexcept {
 #if defined(__x86_64__) && defined(__GNUC__)
     constexpr unsigned zen_5 = 0x1a;
-    return has_groups_of_cores() && processor_family() < zen_5;
-#else
-    return false;
+    if (has_groups_of_cores() && processor_family() >= zen_5) return std::size_t{512} << 10;
 #endif
+    return 0;
 }
 
 }  // namespace allfold::detail

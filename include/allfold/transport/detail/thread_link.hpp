@@ -270,7 +270,9 @@ class thread_link {
         return has_room();
     }
     /// Whether a message of this length is copied with streaming stores.
-    [[nodiscard]] bool streams_to_peer(std::size_t bytes) noexcept { return far_.streams && is_far(bytes); }
+    [[nodiscard]] bool streams_to_peer(std::size_t bytes) noexcept {
+        return bytes >= far_.min_streamed && is_far(bytes);
+    }
     [[nodiscard]] transfer post_packed(cell& c, sender of, const outgoing& message);
     [[nodiscard]] packed_message fill_buffer(sender of, std::size_t bytes, bool streams);
     [[gnu::cold]] static void make_room(channel::buffer& in, std::size_t bytes);
