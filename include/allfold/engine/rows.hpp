@@ -61,6 +61,17 @@ class scattered {
         std::size_t begin = 0;
         for (const piece& each : pieces_) visit(each.first, each.end - std::exchange(begin, each.end));
     }
+    /// Calls visit(first, rows) for each contiguous run of the rows from a given one on.
+    template <class Visit>
+    void for_each_run(std::size_t row, std::size_t rows, std::size_t row_bytes, Visit visit) const {
+        if (rows == 0) return;
+        const piece* each = find(row);
+        for (run here = run_from(each, row, row_bytes);; ++each, here = {each->first, each->end - each[-1].end}) {
+            const std::size_t count = std::min(rows, here.rows);
+            visit(here.first, count);
+            if ((rows -= count) == 0) return;
+        }
+    }
 
   private:
     friend class run_cursor;
@@ -68,6 +79,7 @@ class scattered {
     /// The piece that contains a row.
     [[nodiscard]] const piece* find(std::size_t row) const noexcept {
         const piece* const first = pieces_.data();
+        if (!pieces_.empty() && row < first->end) return first;
         return std::upper_bound(first, end(), row, [](std::size_t r, const piece& one) { return r < one.end; });
     }
     [[nodiscard]] run run_from(const piece* found, std::size_t row, std::size_t row_bytes) const noexcept {
@@ -222,8 +234,7 @@ struct row_layout {
     void for_each_run(const place& at, std::size_t rows, Visit visit) const {
         if (rows == 0) return;
         if (at.pieces == nullptr) return visit(address(at, 0), rows);
-        along_runs(std::array{run_cursor(at, bytes[0])}, rows,
-                   [&visit](const auto& all, std::size_t count) { visit(all[0].first(), count); });
+        at.pieces->for_each_run(at.row, rows, bytes[0], visit);
     }
     /// How many of these rows are contiguous, from the first one on.
     [[nodiscard]] std::size_t run(const place& at, std::size_t rows) const noexcept {
@@ -354,9 +365,27 @@ struct row_layout {
         }
     }
     void copy_pieces(const place& from, const place& to, std::size_t rows, store how) const {
+        if (from.pieces == nullptr || to.pieces == nullptr) return copy_one_run(from, to, rows, how);
         along_runs(
             std::array{run_cursor(from, bytes[0]), run_cursor(to, bytes[0])}, rows,
             [&](const auto& all, std::size_t count) { copy_run(all[0].first(), all[1].first(), count, 0, how); });
+    }
+    /// The same if one of the places is contiguous.
+    void copy_one_run(const place& from, const place& to, std::size_t rows, store how) const {
+        const bool collects = from.pieces != nullptr, are_bytes = functions->copyable && how != store::streaming;
+        const place& pieces = collects ? from : to;
+        const std::size_t each = bytes[0];
+        std::byte* at = address(collects ? to : from, 0);
+        pieces.pieces->for_each_run(pieces.row, rows, each, [&, each](std::byte* piece, std::size_t count) {
+            const std::size_t length = count * each;
+            std::byte* const source = collects ? piece : at;
+            std::byte* const target = collects ? at : piece;
+            if (are_bytes && length <= max_short)
+                copy_short(target, source, length);
+            else
+                copy_run(source, target, count, 0, how);
+            at += length;
+        });
     }
     /// Copies contiguous rows of column c.
     void copy_run(const std::byte* from, std::byte* to, std::size_t rows, std::size_t c, store how) const {

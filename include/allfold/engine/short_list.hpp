@@ -17,7 +17,8 @@
 #include "allfold/engine/short_call.hpp"
 
 /// @file
-/// Lists of a few tensors, in the form used by calls that may be remembered: nothing is allocated on the heap. Eight
+/// Lists of a few tensors, and tensors cut along an axis, in the form used by calls that may be remembered: nothing is
+/// allocated on the heap. Eight
 /// tensors of 64 bytes, two cores near each other, the whole call: all_reduce takes 0.4x the time of one with two
 /// allocations and a sort per call, all_gather 0.35x that of one with ten allocations and a list that is sorted by
 /// blocks.
@@ -111,13 +112,90 @@ class cut_list {
     std::array<std::size_t, max_blocks> extents_{};
 };
 
-// Like any list, it has elements.
+/// A tensor that is cut along an axis into a block for each rank. Plain if it has few runs, at equal distances, of
+/// which each block has a slice: a matrix, whose rows may be padded, that is cut by columns.
+template <class T>
+class cut_tensor {
+  public:
+    using element_type = T;
+    static constexpr std::size_t max_blocks = short_program::max_ranks;
+
+    /// `cut`: how the extent of the axis is divided; evenly if null.
+    template <tensor_view V>
+    cut_tensor(const V& view, std::size_t along, const partition* cut, int blocks)
+        : first_(tensor_access<V>::data(view)), blocks_(static_cast<std::size_t>(blocks)) {
+        using access = tensor_access<V>;
+        if (along >= access::rank || blocks_ > max_blocks || !find_runs(view, along)) return;
+        const std::size_t extent = access::extent(view, along);
+        if (cut == nullptr)
+            set_blocks(partition::even(extent, blocks));
+        else if (cut->blocks() == blocks && cut->total() == extent)
+            set_blocks(*cut);
+    }
+    [[nodiscard]] bool is_plain() const noexcept { return is_plain_; }
+    [[nodiscard]] T* first() const noexcept { return first_; }
+    [[nodiscard]] std::size_t runs() const noexcept { return runs_; }
+    /// From the beginning of a run to that of the next.
+    [[nodiscard]] std::size_t stride() const noexcept { return stride_; }
+    [[nodiscard]] std::size_t run_length() const noexcept { return length_; }
+    /// The elements of a run that belong to each block.
+    [[nodiscard]] std::span<const partition::bounds> slices() const noexcept { return {slices_.data(), blocks_}; }
+    [[nodiscard]] std::span<const std::size_t> extents() const noexcept { return {extents_.data(), blocks_}; }
+
+  private:
+    template <tensor_view V>
+    [[nodiscard]] bool find_runs(const V& view, std::size_t along) noexcept {
+        using access = tensor_access<V>;
+        constexpr std::size_t rank = access::rank;
+        for (std::size_t i = rank; i-- > along; length_ *= access::extent(view, i)) {
+            if (access::extent(view, i) != 1 && access::stride(view, i) != static_cast<std::ptrdiff_t>(length_))
+                return false;
+            if (i == along) unit_ = length_;
+        }
+        for (std::size_t i = along; i-- > 0;) {
+            const std::size_t extent = access::extent(view, i);
+            if (extent == 1) continue;
+            if (access::stride(view, i) < static_cast<std::ptrdiff_t>(length_)) return false;
+            const auto stride = static_cast<std::size_t>(access::stride(view, i));
+            if (runs_ == 1)
+                stride_ = stride;
+            else if (stride != runs_ * stride_)
+                return false;
+            runs_ *= extent;
+        }
+        return runs_ * length_ != 0 && runs_ * blocks_ <= short_call::max_pieces;
+    }
+    void set_blocks(const partition& cut) noexcept {
+        for (std::size_t b = 0; b < blocks_; ++b) {
+            const partition::bounds of = cut.bounds_of(static_cast<int>(b));
+            slices_[b] = {of.begin * unit_, of.end * unit_};
+            extents_[b] = (of.end - of.begin) * unit_ * runs_;
+        }
+        is_plain_ = true;
+    }
+
+    T* first_;
+    std::size_t blocks_;
+    std::size_t runs_ = 1, length_ = 1, stride_ = 0;
+    std::size_t unit_ = 1;  // elements for each index along the axis
+    bool is_plain_ = false;
+    std::array<partition::bounds, max_blocks> slices_;
+    std::array<std::size_t, max_blocks> extents_;
+};
+
+// Like any list, they have elements.
 template <class T>
 struct argument<cut_list<T>> : argument<tensors<T>> {};
 template <class T>
+struct argument<cut_tensor<T>> : argument<tensors<T>> {};
+template <class T>
 inline constexpr bool writable<const cut_list<T>> = !std::is_const_v<T>;
 template <class T>
+inline constexpr bool writable<const cut_tensor<T>> = !std::is_const_v<T>;
+template <class T>
 inline constexpr bool is_tensors<cut_list<T>> = true;
+template <class T>
+inline constexpr bool is_tensors<cut_tensor<T>> = true;
 
 /// Where the rows of such a list lie.
 template <class T>
@@ -140,6 +218,20 @@ class few_pieces {
             if (of.begin != of.end)
                 room_[count++] = {address(pieces[tensor].data() + of.begin), end += of.end - of.begin};
             if (++tensor == pieces.size()) tensor = 0;
+        }
+        all_ = scattered({room_.data(), count});
+    }
+    /// Block by block, each of them run by run.
+    explicit few_pieces(const cut_tensor<T>& cut) : ranges_(1), rows_(cut.runs() * cut.run_length()) {
+        is_plain_ = cut.first() != nullptr;
+        std::byte* const first = address(cut.first());
+        const std::size_t stride = cut.stride() * sizeof(T);
+        ranges_[0] = {first, first + (cut.runs() - 1) * stride + cut.run_length() * sizeof(T)};
+        std::size_t count = 0, end = 0;
+        for (const partition::bounds& of : cut.slices()) {
+            const std::size_t length = of.end - of.begin, at = of.begin * sizeof(T);
+            for (std::size_t run = 0; length > 0 && run < cut.runs(); ++run)
+                room_[count++] = {first + run * stride + at, end += length};
         }
         all_ = scattered({room_.data(), count});
     }

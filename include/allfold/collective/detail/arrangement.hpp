@@ -397,10 +397,14 @@ template <class X>
     const std::uint64_t value = hash.mark().value;
     return {value, kept_texts::find_or_make(value, [&] { return text_of_lists(list, order, along); })};
 }
-/// The same for a list whose blocks have not been arranged in order.
+/// The same for a list, or a tensor, whose blocks have not been arranged in order.
 template <class T>
-[[nodiscard]] list_mark mark_of_list(const cut_list<T>& cut) noexcept {
+[[nodiscard]] list_mark mark_of_cut(const cut_list<T>& cut) noexcept {
     return list_hash().add(cut.list().lengths()).add(cut.extents()).mark();
+}
+template <class T>
+[[nodiscard]] list_mark mark_of_cut(const cut_tensor<T>& cut) noexcept {
+    return list_hash().add(std::array{cut.runs()}).add(cut.extents()).mark();
 }
 
 /// One argument that a collective cuts, arranged in block order.

@@ -462,37 +462,59 @@ auto make_or_abort(Comm& comm, Make make) {
     }
 }
 
-/// Whether the only argument that a collective cuts is a list of tensors. Remembered calls cut such a list themselves.
-template <class Collective, class In, class Out>
-inline constexpr bool cuts_list =
-    cuts_input<Collective> != cuts_output<Collective> &&
-    is_tensors<std::remove_cvref_t<std::conditional_t<cuts_input<Collective> && !std::same_as<In, absent>, In, Out>>>;
+/// The argument that a collective cuts, in the form in which remembered calls cut it themselves: a list of tensors, or
+/// a tensor that is cut along an axis.
+template <class X, class... Options>
+[[nodiscard]] auto cut_in_place(X& x, int ranks, const Options&... options) {
+    if constexpr (is_tensors<std::remove_cv_t<X>>) {
+        return cut_list<typename X::element_type>(x, ranks);
+    } else {
+        using element = typename tensor_access<decltype(viewed(x))>::element_type;
+        return cut_tensor<element>(viewed(x), find_option<axis>(options...)->number, find_option<partition>(options...),
+                                   ranks);
+    }
+}
+template <class X, class... Options>
+using cut_of =
+    const decltype(cut_in_place(std::declval<std::remove_reference_t<X>&>(), 0, std::declval<const Options&>()...));
 
-/// Whether calls with such a list may be remembered, if nothing is wrong with their types.
+/// Whether the only argument that a collective cuts has such a form.
+template <class Collective, class In, class Out, class... Options>
+inline constexpr bool cuts_in_place =
+    cuts_input<Collective> != cuts_output<Collective> &&
+    (is_tensors<
+         std::remove_cvref_t<std::conditional_t<cuts_input<Collective> && !std::same_as<In, absent>, In, Out>>> ||
+     has_option<axis, Options...>);
+
+/// Whether calls with such an argument may be remembered, if nothing is wrong with their types.
 template <class Collective, class In, class Out, class Comm, class Op, class... Options>
-[[nodiscard]] consteval bool may_remember_list() {
-    if constexpr (cuts_list<Collective, In, Out> && Comm::has_short_path && (short_option<Options> && ...)) {
+[[nodiscard]] consteval bool may_remember_cut() {
+    if constexpr (cuts_in_place<Collective, In, Out, Options...> && Comm::has_short_path &&
+                  ((short_option<Options> || std::same_as<Options, axis>) && ...)) {
         if constexpr (require_arguments<Op, In, Out>() &&
                       fits<Collective, reach_of<Comm>, automatic, Op, typename call_types<Op, In, Out>::state,
-                           order_among<Options...>>())
-            return may_be_short<Op, In, Out>;
+                           order_among<Options...>>()) {
+            if constexpr (std::same_as<In, absent>)
+                return may_be_short<Op, In, cut_of<Out, Options...>>;
+            else if constexpr (cuts_input<Collective>)
+                return may_be_short<Op, cut_of<In, Options...>, Out>;
+            else
+                return may_be_short<Op, In, cut_of<Out, Options...>>;
+        }
     }
     return false;
 }
 
-template <class X>
-using cut_list_of = const cut_list<typename std::remove_reference_t<X>::element_type>;
-
-/// Runs a call on a list that is cut, if the communicator remembers it. This is tried first because arranging the
-/// pieces in block order takes longer than a short call.
+/// Runs a call with an argument that is cut, if the communicator remembers it. This is tried first because arranging
+/// the pieces in block order takes longer than a short call.
 template <class Collective, class X, class Comm, class Op, class... Options>
-[[nodiscard]] bool run_list_in_place(Comm& comm, const Op& op, X& x, const Options&... options) {
-    cut_list_of<X> cut(x, comm.size());
-    return cut.is_plain() && run_remembered<Collective, absent, cut_list_of<X>>(
-                                 comm, op, [&](auto use) { return use(cut); }, options..., mark_of_list(cut));
+[[nodiscard]] bool run_cut_in_place(Comm& comm, const Op& op, X& x, const Options&... options) {
+    cut_of<X, Options...> cut = cut_in_place(x, comm.size(), options...);
+    return cut.is_plain() && run_remembered<Collective, absent, cut_of<X, Options...>>(
+                                 comm, op, [&](auto use) { return use(cut); }, options..., mark_of_cut(cut));
 }
 template <class Collective, class In, class Out, class Comm, class Op, class... Options>
-[[nodiscard]] bool run_list_out_of_place(Comm& comm, const Op& op, In& in, Out& out, const Options&... options) {
+[[nodiscard]] bool run_cut_out_of_place(Comm& comm, const Op& op, In& in, Out& out, const Options&... options) {
     const auto is_block = [&comm](const auto& cut, const auto& of) {
         if constexpr (is_tensors<std::remove_cvref_t<decltype(of)>>)
             return cut.has_block(comm.rank(), of.lengths());
@@ -500,15 +522,15 @@ template <class Collective, class In, class Out, class Comm, class Op, class... 
             return true;
     };
     if constexpr (cuts_input<Collective>) {
-        cut_list_of<In> cut(in, comm.size());
+        cut_of<In, Options...> cut = cut_in_place(in, comm.size(), options...);
         return cut.is_plain() && is_block(cut, out) &&
-               run_remembered<Collective, cut_list_of<In>, Out>(
-                   comm, op, [&](auto use) { return use(cut, out); }, options..., mark_of_list(cut));
+               run_remembered<Collective, cut_of<In, Options...>, Out>(
+                   comm, op, [&](auto use) { return use(cut, out); }, options..., mark_of_cut(cut));
     } else {
-        cut_list_of<Out> cut(out, comm.size());
+        cut_of<Out, Options...> cut = cut_in_place(out, comm.size(), options...);
         return cut.is_plain() && is_block(cut, in) &&
-               run_remembered<Collective, In, cut_list_of<Out>>(
-                   comm, op, [&](auto use) { return use(in, cut); }, options..., mark_of_list(cut));
+               run_remembered<Collective, In, cut_of<Out, Options...>>(
+                   comm, op, [&](auto use) { return use(in, cut); }, options..., mark_of_cut(cut));
     }
 }
 
@@ -566,8 +588,8 @@ outcome_of<V> issue_in_place(Comm& comm, const Op& op, X&& x, const Options&... 
     if constexpr (!may_be_arranged<X, Options...>) {
         return issue<V, Collective, absent, X>(comm, op, [&](auto use) { return use(x); }, options...);
     } else if constexpr (require_arrangement<Collective, absent, X, Options...>()) {
-        if constexpr (V == verb::call && may_remember_list<Collective, absent, X, Comm, Op, Options...>())
-            if (make_or_abort(comm, [&] { return run_list_in_place<Collective>(comm, op, x, options...); })) return;
+        if constexpr (V == verb::call && may_remember_cut<Collective, absent, X, Comm, Op, Options...>())
+            if (make_or_abort(comm, [&] { return run_cut_in_place<Collective>(comm, op, x, options...); })) return;
         return in_block_order<Collective, !cuts_output<Collective> || cuts_input<Collective>>(
             comm, std::forward<X>(x),
             [&]<class Arranged>(Arranged&& data, const auto&... more) -> outcome_of<V> {
@@ -584,8 +606,8 @@ outcome_of<V> issue_out_of_place(Comm& comm, const Op& op, In&& in, Out&& out, c
     if constexpr (!may_be_arranged<In, Options...> && !may_be_arranged<Out, Options...>) {
         return issue<V, Collective, In, Out>(comm, op, [&](auto use) { return use(in, out); }, options...);
     } else if constexpr (require_arrangement<Collective, In, Out, Options...>()) {
-        if constexpr (V == verb::call && may_remember_list<Collective, In, Out, Comm, Op, Options...>())
-            if (make_or_abort(comm, [&] { return run_list_out_of_place<Collective>(comm, op, in, out, options...); }))
+        if constexpr (V == verb::call && may_remember_cut<Collective, In, Out, Comm, Op, Options...>())
+            if (make_or_abort(comm, [&] { return run_cut_out_of_place<Collective>(comm, op, in, out, options...); }))
                 return;
         if constexpr (is_tensors<std::remove_cvref_t<In>> && is_tensors<std::remove_cvref_t<Out>>)
             make_or_abort(comm, [&] {
