@@ -21,11 +21,13 @@
 #include "allfold/collective/all_gather.hpp"
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/all_to_all.hpp"
+#include "allfold/collective/detail/arrangement.hpp"
 #include "allfold/collective/detail/array_pieces.hpp"
 #include "allfold/collective/gather.hpp"
 #include "allfold/data/block_cyclic.hpp"
 #include "allfold/data/detail/heap_array.hpp"
 #include "allfold/data/partition.hpp"
+#include "allfold/engine/detail/small_array.hpp"
 #include "allfold/error.hpp"
 
 /// @file
@@ -218,8 +220,11 @@ struct claim_message {
     std::uint64_t claim = 0;
     std::array<std::byte, 56> folds{};  // together with the claim, one cache line
 
+    /// Others read them where they arrive.
     template <class State>
-    static constexpr std::size_t most = std::is_trivially_copyable_v<State> ? sizeof(folds) / sizeof(State) : 0;
+    static constexpr std::size_t most =
+        std::is_trivially_copyable_v<State> && alignof(State) <= alignof(std::uint64_t) ? sizeof(folds) / sizeof(State)
+                                                                                        : 0;
 };
 
 /// How the ranks of one call fold an array of `Value`, in stages. Must not be moved. `Limit` is a deadline, or nothing.
@@ -271,7 +276,7 @@ class array_fold {
         cut(array, how);
         learn(stages, x, -1);
         if (parts_->goes_to_all()) {
-            starts_ = heap_array<state>(held_);
+            own_starts_.resize(held_);
             stages.own([this] { find_own_starts(); });
         } else {
             starts_ = heap_array<state>(nodes_.size());
@@ -318,9 +323,10 @@ class array_fold {
     template <class Stages>
     [[nodiscard]] bool exchange_claims(Stages& stages, const arrangement_place& at, const array_claim& claim,
                                        const Value* x, const how_folded& how) {
-        claim_message_ =
-            heap_array<claim_message>(1);  // not on the stack: a transport may still hold it after a failure
-        claim_message& own = claim_message_[0];
+        // Not on the stack: a transport may still hold them after a failure. The last one is sent.
+        claim_messages_ = heap_array<claim_message>(size() + 1);
+        const std::span<claim_message> all(claim_messages_.data(), size());
+        claim_message& own = claim_messages_[size()];
         if (is_valid_claim(at, claim)) {
             own.claim = claim.hash();
             if (claim.source == claim.target) {
@@ -328,11 +334,8 @@ class array_fold {
                 fold_into(stages, own, x);
             }
         }
-        claim_messages_ = heap_array<claim_message>(size());
-        limited(stages, all_gather, std::span<const claim_message>(claim_message_.data(), 1),
-                std::span(claim_messages_.data(), claim_messages_.size()));
-        return own.claim != 0 &&
-               std::ranges::all_of(claim_messages_, [&](const auto& g) { return g.claim == own.claim; });
+        limited(stages, all_gather, std::span<const claim_message>(&own, 1), all);
+        return own.claim != 0 && std::ranges::all_of(all, [&](const auto& g) { return g.claim == own.claim; });
     }
     /// An invalid claim is reported later, once all ranks know of it.
     [[nodiscard]] bool is_valid_claim(const arrangement_place& at, const array_claim& claim) const {
@@ -355,12 +358,6 @@ class array_fold {
                 std::memcpy(said.folds.data(), own.data(), parts_->held_by(rank_) * sizeof(state));
             });
         }
-    }
-    void learn_from_claims() {
-        learned_ = heap_array<state>(size() * max_sent_folds);
-        for (std::size_t r = 0; r < size(); ++r)
-            std::memcpy(static_cast<void*>(std::addressof(learned_[r * max_sent_folds])),
-                        claim_messages_[r].folds.data(), max_sent_folds * sizeof(state));
     }
     template <class Stages>
     void compare(Stages& stages, const arrangement_place& at, const array_claim& claim) {
@@ -389,8 +386,7 @@ class array_fold {
     template <class Stages>
     void learn(Stages& stages, const Value* x, int root) {
         held_ = parts_->held_by(rank_);
-        if constexpr (max_sent_folds > 0)
-            if (are_folds_sent_) return learn_from_claims();
+        if (are_folds_sent_) return;
         values_ = heap_array<state>(held_);
         stages.own([this, x] { fold_pieces(x, values_.data()); });
         if (parts_->goes_to_all())
@@ -428,7 +424,8 @@ class array_fold {
     /// Calls visit(rank that holds a piece, fold of the piece) for each piece, in order.
     template <class Visit>
     void for_each_fold(Visit visit) const {
-        std::vector<const state*> next(size());
+        small_array<const state*, inline_ranks> next;
+        next.resize(size());
         for (int r = 0; r < ranks_; ++r) next[index(r)] = folds_of(r);
         if (parts_->in_turns())
             parts_->for_each_in_turns([&](std::size_t turn, int holder) { visit(holder, next[index(holder)][turn]); });
@@ -436,7 +433,7 @@ class array_fold {
             parts_->for_each([&](const piece&, int holder) { visit(holder, *next[index(holder)]++); });
     }
     [[nodiscard]] const state* folds_of(int rank) const {
-        if (are_folds_sent_) return learned_.data() + index(rank) * max_sent_folds;
+        if (are_folds_sent_) return reinterpret_cast<const state*>(claim_messages_[index(rank)].folds.data());
         return learned_.data() + by_rank_.offset(rank);
     }
     [[nodiscard]] state fold_of_pieces() {
@@ -463,24 +460,50 @@ class array_fold {
 
     /// Finds the prefix before each piece of this rank. The array's first piece has none; its value is not set.
     void find_own_starts() {
-        std::size_t own = 0;
-        const auto set = [&](int holder, const state* before) {
-            if (holder != rank_) return;
-            if (before != nullptr) starts_[own] = *before;
-            ++own;
-        };
         if (parts_->in_one_tree()) {
             find_nodes();
-            std::size_t i = 0;
-            folds().prefixes_of_nodes(nodes_, node_folds_.data(), whole(), nullptr,
-                                      [&](const state* before) { set(holders_[i++], before); });
-        } else {
-            std::optional<state> all;
-            for_each_fold([&](int holder, const state& fold) {
-                set(holder, all ? std::addressof(*all) : nullptr);
-                all = all ? joined(*all, fold) : fold;
+            std::size_t i = 0, own = 0;
+            folds().prefixes_of_nodes(nodes_, node_folds_.data(), whole(), nullptr, [&](const state* before) {
+                if (holders_[i++] != rank_) return;
+                if (before != nullptr) own_starts_[own] = *before;
+                ++own;
             });
+        } else if (fits_registers && parts_->in_turns()) {
+            find_own_starts_in_turns();
+        } else {
+            for_each_fold(
+                [this, next = own_starts_.data(), all = std::optional<state>()](int holder, const state& fold) mutable {
+                    if (holder == rank_) {
+                        if (all) *next = *all;
+                        ++next;
+                    }
+                    all = all ? joined(*all, fold) : fold;
+                });
         }
+    }
+    /// Folds each turn by itself, so that the prefixes before all turns are a chain of only one fold for each of them.
+    void find_own_starts_in_turns() {
+        small_array<const state*, inline_ranks> folds_of_rank;
+        folds_of_rank.resize(size());
+        for (int r = 0; r < ranks_; ++r) folds_of_rank[index(r)] = folds_of(r);
+        const state* const* const folds = folds_of_rank.data();
+        parts_->for_each_in_turns([this, folds, next = own_starts_.data(), now = std::size_t{0},
+                                   before = std::optional<state>(),
+                                   turn_fold = std::optional<state>()](std::size_t turn, int holder) mutable {
+            if (turn != std::exchange(now, turn)) {
+                before = before ? joined(*before, *turn_fold) : *turn_fold;
+                turn_fold.reset();
+            }
+            if (holder == rank_) {
+                if (before && turn_fold)
+                    *next = joined(*before, *turn_fold);
+                else if (before || turn_fold)
+                    *next = before ? *before : *turn_fold;
+                ++next;
+            }
+            const state& fold = folds[index(holder)][turn];
+            turn_fold = turn_fold ? joined(*turn_fold, fold) : fold;
+        });
     }
 
     // --- Sections
@@ -557,7 +580,7 @@ class array_fold {
 
     template <bool Inclusive, class Store>
     void find_prefixes(const Value* x, const Store& store) {
-        const state* const before = parts_->goes_to_all() ? starts_.data() : returning_.result();
+        const state* const before = parts_->goes_to_all() ? own_starts_.data() : returning_.result();
         const auto leaf = lifting(x);
         std::size_t local = 0, number = 0;
         const auto find = [&](const piece& p) {
@@ -595,19 +618,20 @@ class array_fold {
     const Op& op_;
     std::tuple<Limit...> limit_;
     heap_array<std::uint64_t> claim_, claims_;
-    heap_array<claim_message> claim_message_, claim_messages_;
+    heap_array<claim_message> claim_messages_;
     bool are_folds_sent_ = false;    // the folds of all pieces came with the claims
     parcel_exchange<Value> moving_;  // moves elements to their ranks in the target
     std::optional<array_pieces> parts_;
-    std::size_t held_ = 0;                        // number of pieces of this rank
-    std::optional<std::size_t> own_;              // section of this rank, if any
-    std::vector<piece> nodes_;                    // all pieces, or those of its section
-    std::vector<int> holders_;                    // the ranks that hold these
-    heap_array<state> node_folds_;                // folds of all pieces
-    partition by_rank_ = partition::even(0, 1);   // number of folds of pieces or sections per rank
-    heap_array<state> values_, top_;              // folds of own pieces, and of the own section
-    heap_array<state> learned_;                   // folds of all pieces or sections, by rank
-    heap_array<state> starts_;                    // prefixes before pieces
+    std::size_t held_ = 0;                       // number of pieces of this rank
+    std::optional<std::size_t> own_;             // section of this rank, if any
+    std::vector<piece> nodes_;                   // all pieces, or those of its section
+    std::vector<int> holders_;                   // the ranks that hold these
+    heap_array<state> node_folds_;               // folds of all pieces
+    partition by_rank_ = partition::even(0, 1);  // number of folds of pieces or sections per rank
+    heap_array<state> values_, top_;             // folds of own pieces, and of the own section
+    heap_array<state> learned_;                  // folds of all pieces or sections, by rank
+    heap_array<state> starts_;                   // prefixes before the pieces of the section
+    small_array<state, std::max<std::size_t>(1, max_sent_folds)> own_starts_;  // before own pieces, if all are learned
     parcel_exchange<state> sending_, returning_;  // values of pieces, and the prefixes before them
 };
 
