@@ -149,7 +149,7 @@ std::ptrdiff_t elements_read(int contributions) {
     constexpr int before = -123456789;
     std::vector<int> in(64), memory(128, before);
     tensor<int, 1> out(memory.data(), {64}, {2});
-    allfold::detail::arguments<Op, std::vector<int>&, tensor<int, 1>&> data(Op(), in, out);
+    allfold::detail::arguments<Op, std::vector<int>&, tensor<int, 1>&> data(Op(), {in, out});
     data.laid_out = allfold::detail::shape::whole(64, contributions);
     data.begin(false);
     allfold::detail::operands bound;

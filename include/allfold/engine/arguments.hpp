@@ -30,6 +30,17 @@ namespace allfold::detail {
 /// Stands for an argument that a call does not have.
 struct absent {};
 
+/// The operands of a call, where the caller has them. In the in-place form, `In` is `absent`.
+template <class In, class Out>
+struct operands_given {
+    std::remove_reference_t<In>& in;
+    std::remove_reference_t<Out>& out;
+};
+template <class Out>
+struct operands_given<absent, Out> {
+    std::remove_reference_t<Out>& out;
+};
+
 /// Stores views by value and everything else by reference, so that an operation in flight finds its data.
 template <class X>
 class retained {
@@ -265,9 +276,9 @@ class arguments : public bound_arguments {
     using state = typename types::state;
     static constexpr std::size_t columns = column_count<state>;
 
-    /// For an out-of-place call.
-    arguments(const Op& op, std::remove_reference_t<In>& in, std::remove_reference_t<Out>& out)
-        : op_(op), in_(in), out_(out), input_(in_.get()), output_(out_.get()) {
+    arguments(const Op& op, const operands_given<In, Out>& data)
+        requires(!in_place)
+        : op_(op), in_(data.in), out_(data.out), input_(in_.get()), output_(out_.get()) {
         input_rows = input_.rows();
         output_rows = output_.rows();
         find_layout();
@@ -275,8 +286,9 @@ class arguments : public bound_arguments {
         if (has_lift || may_overlap) input_.pack();
         if (has_lift || may_overlap || !may_lower_pieces) output_.pack();
     }
-    /// For an in-place call.
-    arguments(const Op& op, std::remove_reference_t<Out>& out) : op_(op), out_(out), output_(out_.get()) {
+    arguments(const Op& op, const operands_given<In, Out>& data)
+        requires in_place
+        : op_(op), out_(data.out), output_(out_.get()) {
         input_rows = output_rows = output_.rows();
         is_in_place = true;
         find_layout();

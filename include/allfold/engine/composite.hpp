@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -98,10 +97,25 @@ class composite : public task<Comm> {
     bool is_started_again_ = false;
 };
 
-/// What a rank does on its own before part number `part`, or after the last one.
+/// What a rank does on its own. (With `std::function`, a program compiles 20 functions for each of these.)
+class stage_work {
+  public:
+    virtual ~stage_work() = default;
+    virtual void run() = 0;
+};
+template <class F>
+class stage_work_of final : public stage_work {
+  public:
+    explicit stage_work_of(F f) : f_(std::move(f)) {}
+    void run() override { f_(); }
+
+  private:
+    F f_;
+};
+/// The same before part number `part`, or after the last one.
 struct local_stage {
     std::size_t part;
-    std::function<void()> run;
+    std::unique_ptr<stage_work> work;
 };
 
 /// Runs parts one after another, with local work of each rank in between.
@@ -146,7 +160,7 @@ class sequential_task final : public composite<Comm> {
     void run_own() {
         const background::running inside(this->comm_->background());
         for (const local_stage& each : own_)
-            if (each.part == ended_) each.run();
+            if (each.part == ended_) each.work->run();
     }
     struct next final : pending::continuation {
         explicit next(sequential_task& all) noexcept : self(all) {}

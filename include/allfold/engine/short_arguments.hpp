@@ -129,15 +129,18 @@ class short_arguments {
     static constexpr bool is_raw = types::is_raw;
     static constexpr bool has_list = is_tensors<std::remove_cvref_t<In>> || is_tensors<std::remove_cvref_t<Out>>;
 
-    short_arguments(std::remove_reference_t<In>& in, std::remove_reference_t<Out>& out) : input_(in), output_(out) {}
-    explicit short_arguments(std::remove_reference_t<Out>& out) : output_(out) {}
+    explicit short_arguments(const operands_given<In, Out>& data)
+        requires(!in_place)
+        : input_(data.in), output_(data.out) {}
+    explicit short_arguments(const operands_given<In, Out>& data)
+        requires in_place
+        : output_(data.out) {}
 
     /// Called before they are used in the background: throws if something that has to be retained would be gone.
-    static void require_retained(std::remove_reference_t<In>& in, std::remove_reference_t<Out>& out) {
-        static_cast<void>(retained<In>(in));
-        static_cast<void>(retained<Out>(out));
+    static void require_retained(const operands_given<In, Out>& data) {
+        if constexpr (!in_place) static_cast<void>(retained<In>(data.in));
+        static_cast<void>(retained<Out>(data.out));
     }
-    static void require_retained(std::remove_reference_t<Out>& out) { static_cast<void>(retained<Out>(out)); }
 
     /// Whether it is obvious that nothing is wrong with them; otherwise the engine finds out what is.
     [[nodiscard]] bool are_plain() const noexcept {

@@ -4,7 +4,6 @@
 #include "allfold/detail/requirements.hpp"
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -67,7 +66,7 @@ class deferred_stages {
 
     template <class Work>
     void own(Work work) {
-        own_.push_back({parts_.size(), std::move(work)});
+        own_.push_back({parts_.size(), std::unique_ptr<stage_work>(new stage_work_of<Work>(std::move(work)))});
     }
     template <class Work>
     void compare(Work work) {
@@ -122,11 +121,12 @@ outcome_of<V> issue_in_stages(Comm& comm, const char* name, Arguments&&... argum
         run_on_own_memory(comm, [&] { call.lay_out(stages); }, call);
     } else {
         require_outside_operator(comm, name);
-        auto call = std::make_unique<Call>(comm, std::forward<Arguments>(arguments)...);
+        auto* const call = new Call(comm, std::forward<Arguments>(arguments)...);
+        std::unique_ptr<background::resource> memory(call);
         return hand_out<V>(make_or_abort(comm, [&] {
             deferred_stages<Comm> stages(comm);
             call->lay_out(stages);
-            return stages.as_task(name, std::move(call));
+            return stages.as_task(name, std::move(memory));
         }));
     }
 }
