@@ -69,7 +69,8 @@ class scattered {
         for (run here = run_from(each, row, row_bytes);; ++each, here = {each->first, each->end - each[-1].end}) {
             const std::size_t count = std::min(rows, here.rows);
             visit(here.first, count);
-            if ((rows -= count) == 0) return;
+            rows -= count;
+            if (rows == 0) return;
         }
     }
 
