@@ -56,10 +56,10 @@ exploration with_explorer(int size, Program& program, const explore_options& opt
                     values.set(rank, program(comm));
             } catch (...) {
                 comm.abandon();
-                world->note_failure(rank, current_cause());  // also what it could have caught
+                world->of(rank).note_failure(current_cause());  // also what it could have caught
             }
         } catch (...) {
-            world->note_failure(rank, current_cause());
+            world->of(rank).note_failure(current_cause());
         }
         world->detach_endpoints(rank);
     });

@@ -75,10 +75,10 @@ class explored_communicator final : public transport_defaults, private detail::e
         : world_(world),
           group_(group),
           ranks_(std::move(ranks)),
-          team_(group == 0 ? nullptr : world.team_of(group, ranks_)),
+          team_(group == 0 ? nullptr : world.lanes().team_of(group, ranks_)),
           rank_(rank),
           self_(ranks_[rank]),
-          seat_(world.add_lane_record(group, self_)) {
+          seat_(world.lanes().add(group, self_)) {
         world_.of(self_).listens.push_back(news());
         if (world_.tells_failures) world_.of(self_).listens.push_back(news_of_failure(group_));
         world_.add_endpoint(self_, *this);
@@ -113,7 +113,7 @@ class explored_communicator final : public transport_defaults, private detail::e
     }
     /// What was prepared starts again.
     void announce(lane first, unsigned lanes, const signature& what) {
-        const std::size_t prepared = world_.find_call(self_, group_, first);
+        const std::size_t prepared = world_.of(self_).find_call(group_, first);
         note_collective(first, lanes, what, prepared == 0 ? source_place() : world_.of(self_).calls[prepared - 1].at);
     }
     /// Notes a send, a receive, or both; -1: to or from no rank, -2: any. Returns the number of the call, from 1.
@@ -161,7 +161,7 @@ class explored_communicator final : public transport_defaults, private detail::e
     }
     [[nodiscard]] source_place take_place() noexcept { return is_cut ? source_place() : world_.take_place(self_); }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const {
-        const auto* const found = world_.find_opened(group_, ranks_[peer], on);
+        const auto* const found = world_.lanes().find(group_, ranks_[peer], on);
         return found ? std::optional(found->what) : std::nullopt;
     }
     /// Whether the send that starts now, with that number, stays here until it is cancelled.
@@ -202,7 +202,7 @@ class explored_communicator final : public transport_defaults, private detail::e
             message = world_.take_delivered(self_, channel);
         }
         if (!message) {
-            world_.ask(self_, channel);
+            world_.of(self_).ask(channel);
             return false;
         }
         if (on == detail::envelopes_lane) keep_in_order(from, *message);
@@ -255,11 +255,11 @@ class explored_communicator final : public transport_defaults, private detail::e
             world_.post(self_, channel, std::move(message));
             self.looks_again = true;
         } else if (self.looks != looking::no) {
-            world_.ask(self_, channel);
+            world_.of(self_).ask(channel);
             progress();
         }
         if (!world_.take_delivered(self_, channel)) {
-            world_.ask(self_, channel);
+            world_.of(self_).ask(channel);
             return false;
         }
         world_.erase_end(self_, channel);
@@ -288,7 +288,7 @@ class explored_communicator final : public transport_defaults, private detail::e
                 if (is_done) break;
                 self.where = where = work.blocked_on();
                 if (where.peer >= 0) self.where.peer = ranks_[where.peer];
-                if (where.call == 0) self.where.call = world_.find_call(self_, group_, where.on);
+                if (where.call == 0) self.where.call = world_.of(self_).find_call(group_, where.on);
                 while (world_.stop(self_, place::waits) == detail::resume_reason::looks) work.check();
                 if (std::exchange(self.is_peer_gone, false))
                     throw error(errc::peer_failed,
@@ -308,12 +308,12 @@ class explored_communicator final : public transport_defaults, private detail::e
         if (why.code == errc::timeout && is_late_) return;  // the program may catch that
         detail::note_question_of_the_past();                // which failure is first
         if (world_.tells_failures) return tell_failure(why);
-        world_.note_failure(self_, std::move(why));
+        world_.of(self_).note_failure(std::move(why));
     }
 
     /// Called in a handler: the exception was thrown for the operation that `where` describes.
     void note_thrown(const waiting& where) noexcept {
-        if (!is_cut && !world_.is_over(self_)) world_.note_thrown(self_, call_of(where), detail::current_cause());
+        if (!is_cut && !world_.is_over(self_)) world_.of(self_).note_thrown(call_of(where), detail::current_cause());
     }
 
     // Deadlines: time passes here only as the search says.
@@ -353,8 +353,8 @@ class explored_communicator final : public transport_defaults, private detail::e
     }
 
   private:
-    using place = detail::explored_world::place;
-    using looking = detail::explored_world::looking;
+    using place = detail::explored_rank::place;
+    using looking = detail::explored_rank::looking;
 
     void note_collective(lane first, unsigned lanes, const signature& what, const source_place& at) {
         seat_.opened.add(first, lanes, what);
@@ -413,7 +413,7 @@ class explored_communicator final : public transport_defaults, private detail::e
     /// The call that `where` describes; 0 if unknown: an operation of several parts names no lane between them.
     [[nodiscard]] std::size_t call_of(const waiting& where) const {
         if (where.call != 0) return where.call;
-        const std::size_t call = world_.find_call(self_, group_, where.on);
+        const std::size_t call = world_.of(self_).find_call(group_, where.on);
         return call != 0 && std::string_view(where.what) == world_.of(self_).calls[call - 1].what ? call : 0;
     }
 
@@ -461,7 +461,7 @@ class explored_communicator final : public transport_defaults, private detail::e
                 std::erase(answers_, detail::explored_channel(each));
                 return message;
             }
-            world_.ask(self_, each);
+            world_.of(self_).ask(each);
         }
         return std::nullopt;
     }
@@ -579,7 +579,7 @@ class explored_communicator final : public transport_defaults, private detail::e
         require_attached();
         const bool has_heard = world_.has_news() && !world_.is_over(self_) && has_heard_news();
         if (!world_.is_over(self_) && !is_broken_ && !has_heard) return;
-        if (world_.has_refused_enough(self_)) world_.stop(self_, place::waits);  // it may catch exceptions forever
+        if (world_.of(self_).has_refused_enough()) world_.stop(self_, place::waits);  // it may catch exceptions forever
         if (world_.is_over(self_))
             throw error(errc::peer_failed, "explore: the execution is over, but this rank has not returned");
         if (is_late_) throw error(errc::timeout, "stopped: a deadline has passed on this communicator");
@@ -594,7 +594,7 @@ class explored_communicator final : public transport_defaults, private detail::e
     const rank_list* team_;  // the same, for reports, unless it is the whole program
     int rank_;
     int self_;
-    detail::explored_world::lane_record& seat_;
+    detail::lane_record& seat_;
     lane next_lane_ = 0;
     std::vector<ending> ending_;
     std::vector<detail::explored_channel> answers_;  // that sends of this rank wait for

@@ -55,18 +55,18 @@ namespace allfold::detail {
 /// Whether a rank waits in a call on another team than that of `call`, though with the same members: ranks have not
 /// formed their teams in the same order, or use them in different orders.
 [[nodiscard]] inline bool is_in_another_team(explored_world& world, const explored_call* call, int rank) {
-    if (call == nullptr || call->team == nullptr || world.of(rank).at != explored_world::place::waits) return false;
-    const explored_call* const other = world.call_of(rank);
+    if (call == nullptr || call->team == nullptr || world.of(rank).at != explored_rank::place::waits) return false;
+    const explored_call* const other = world.of(rank).call();
     return other != nullptr && other->team != nullptr && other->group != call->group && *other->team == *call->team;
 }
 /// What a rank does at the end of an execution.
 [[nodiscard]] inline std::string text_of_state(explored_world& world, int rank) {
     const auto& each = world.of(rank);
-    if (each.at == explored_world::place::returned) return text({"rank ", rank, " has returned"});
-    if (each.at == explored_world::place::tests)
+    if (each.at == explored_rank::place::returned) return text({"rank ", rank, " has returned"});
+    if (each.at == explored_rank::place::tests)
         return text({"rank ", rank, " has tested ", each.failed_tests, " times since its latest message"}) +
                text_of_tested(world, rank);
-    if (each.at == explored_world::place::calls)
+    if (each.at == explored_rank::place::calls)
         return text(
             {"rank ", rank, " calls again and again, most recently ", text_of(each.calls.back(), each.calls.size())});
     if (waits_for_any(world, rank))
@@ -74,12 +74,12 @@ namespace allfold::detail {
                text_of_operations(world, rank);
     std::string words = text({"rank ", rank, " waits in ", each.where.what});
     if (each.where.rounds > 1) words += text({", round ", each.where.round + 1, " of ", each.where.rounds});
-    const explored_call* const call = world.call_of(rank);
+    const explored_call* const call = world.of(rank).call();
     if (call != nullptr && call->from == -2) {
         words += ", for a message from any rank";
     } else if (each.where.peer >= 0) {
         words += text({", for rank ", each.where.peer});
-        if (world.of(each.where.peer).at == explored_world::place::returned) words += ", which has returned";
+        if (world.of(each.where.peer).at == explored_rank::place::returned) words += ", which has returned";
         if (is_in_another_team(world, call, each.where.peer))
             words += ", which waits in another team of the same ranks";
     } else if (!each.asked.empty()) {
@@ -136,7 +136,7 @@ namespace allfold::detail {
     const std::size_t amount = head.is_encoded() ? static_cast<std::size_t>(head.elements) : head.bytes();
     return text({"a message of ", amount, head.is_encoded() ? " element" : " byte", amount == 1 ? "" : "s",
                  " with tag ", head.tag, " from rank ", from, " to rank ", to, " is never received"}) +
-           text_of_call(world, from, world.find_send(from, group, head.number));
+           text_of_call(world, from, world.of(from).find_send(group, head.number));
 }
 
 [[nodiscard]] inline message_head head_of(const explored_message& message) {
@@ -151,26 +151,26 @@ namespace allfold::detail {
     return what != message_head::kind::eager && what != message_head::kind::request;
 }
 [[nodiscard]] inline bool waits_in(explored_world& world, int rank, std::size_t call) {
-    return call != 0 && world.of(rank).at == explored_world::place::waits && world.of(rank).where.call == call;
+    return call != 0 && world.of(rank).at == explored_rank::place::waits && world.of(rank).where.call == call;
 }
 /// Whether the rank that has sent this message waits in that same call.
 [[nodiscard]] inline bool is_of_waiting_send(explored_world& world, int from, std::uint64_t group,
                                              const message_head& head) {
-    return waits_in(world, from, world.find_send(from, group, head.number));
+    return waits_in(world, from, world.of(from).find_send(group, head.number));
 }
 /// Whether a rank waits in the call that this message is part of.
 [[nodiscard]] inline bool is_of_waiting_call(explored_world& world, int to, const explored_channel& from,
                                              const explored_message& message) {
     if (from.on == envelopes_lane) return is_of_waiting_send(world, from.from, from.group, head_of(message));
-    return waits_in(world, from.from, world.find_call(from.from, from.group, from.on)) ||
-           waits_in(world, to, world.find_call(to, from.group, from.on));
+    return waits_in(world, from.from, world.of(from.from).find_call(from.group, from.on)) ||
+           waits_in(world, to, world.of(to).find_call(from.group, from.on));
 }
 [[nodiscard]] inline std::string text_of_leftover(explored_world& world, int to, const explored_channel& from,
                                                   const explored_message& first) {
     if (from.on == envelopes_lane) return text_of_lost(world, from.group, head_of(first), from.from, to);
     return text({"a message of ", first.bytes, first.bytes == 1 ? " byte from rank " : " bytes from rank ", from.from,
                  " to rank ", to, " is never received"}) +
-           text_of_call(world, from.from, world.find_call(from.from, from.group, from.on));
+           text_of_call(world, from.from, world.of(from.from).find_call(from.group, from.on));
 }
 
 /// The first call of two ranks on one communicator that differs, as they have announced it; empty if there is none.
@@ -178,12 +178,12 @@ namespace allfold::detail {
     const auto& calls = world.of(rank).calls;
     for (std::size_t i = 0; i < calls.size(); ++i) {
         if (calls[i].lanes == 0) continue;
-        const auto* const mine = world.find_opened(calls[i].group, rank, calls[i].first);
-        const auto* const theirs = world.find_opened(calls[i].group, peer, calls[i].first);
+        const auto* const mine = world.lanes().find(calls[i].group, rank, calls[i].first);
+        const auto* const theirs = world.lanes().find(calls[i].group, peer, calls[i].first);
         if (mine == nullptr || theirs == nullptr || mine->hash == theirs->hash) continue;
         return difference_text(mine->what, theirs->what, rank, peer) + text({"\n    rank ", rank}) +
                text_of_call(world, rank, i + 1) + text({"\n    rank ", peer}) +
-               text_of_call(world, peer, world.find_call(peer, calls[i].group, calls[i].first));
+               text_of_call(world, peer, world.of(peer).find_call(calls[i].group, calls[i].first));
     }
     return {};
 }

@@ -2,24 +2,23 @@
 #pragma once
 
 #include <algorithm>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <exception>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "allfold/analysis/detail/explored_call.hpp"
+#include "allfold/analysis/detail/explored_lanes.hpp"
 #include "allfold/analysis/detail/explored_mail.hpp"
-#include "allfold/analysis/detail/explored_memory.hpp"
+#include "allfold/analysis/detail/explored_questions.hpp"
+#include "allfold/analysis/detail/explored_rank.hpp"
 #include "allfold/analysis/detail/fibre.hpp"
 #include "allfold/analysis/detail/search_tree.hpp"
 #include "allfold/analysis/detail/step_watch.hpp"
@@ -32,61 +31,17 @@
 #include "allfold/transport/detail/arrival_order.hpp"
 #include "allfold/transport/detail/bounce.hpp"
 #include "allfold/transport/detail/cause.hpp"
-#include "allfold/transport/detail/envelope.hpp"
-#include "allfold/transport/rank_list.hpp"
 
 /// @file
 /// Ranks that share one thread, and what each of them may do next, in one execution of a program at a time.
 
 namespace allfold::detail {
 
-/// Why a rank is resumed.
-enum class resume_reason : std::uint8_t {
-    goes_on,
-    looks,    ///< nothing can happen any more: it may find out whether it waits in vain
-    released  ///< the execution is over: its further calls throw
-};
-
-/// A send, identified by the call of its rank that starts it, counted from 1.
-struct explored_send {
-    int rank;
-    std::size_t call;
-    friend auto operator<=>(const explored_send&, const explored_send&) = default;
-};
-
-/// A communicator as its world sees it. The world may end first, if the program keeps the communicator beyond its
-/// execution.
-class explored_endpoint {
-  public:
-    /// Its rank has returned, and nothing may use the world through it any more.
-    virtual void cut() noexcept = 0;
-    /// Notes the messages that have arrived, but that the program has not received.
-    virtual void note_unreceived() = 0;
-    [[nodiscard]] virtual int size() const noexcept = 0;
-    [[nodiscard]] virtual std::size_t in_flight() const noexcept = 0;
-    bool is_cut = false;
-    struct {
-        source_place at;        // if the program says so
-        std::size_t calls = 0;  // that its rank had made before
-    } made;
-
-  protected:
-    ~explored_endpoint() = default;
-};
-
-/// Where a call is that has not begun, and on which team.
-struct noted_place {
-    source_place at;
-    const rank_list* team = nullptr;
-};
-
 class explored_world final : public order_observer {
+    using place = explored_rank::place;
+    using looking = explored_rank::looking;
+
   public:
-    /// Where a rank is; at `calls` once it has made more calls than it may.
-    enum class place : std::uint8_t { running, waits, tests, chooses, calls, returned };
-    /// Whether a rank that makes progress on its operations in flight looks for messages: not at all, at its next
-    /// opportunity, or it has already had that.
-    enum class looking : std::uint8_t { no, stops, is_over };
     /// How standard sends behave.
     enum class sending : std::uint8_t { held, waits, chosen };
 
@@ -95,73 +50,16 @@ class explored_world final : public order_observer {
     /// What one rank does.
     using body = std::function<void(int)>;
 
-    struct rank_state {
-        std::unique_ptr<fibre> own;
-        explored_world* world = nullptr;
-        int rank = 0;
-        place at = place::running;
-        resume_reason turn = resume_reason::goes_on;
-        std::vector<explored_channel> asked;  // channels, in vain, since it last got a message or tested
-        waiting where;
-        std::uint64_t waited = 0;          // how many of its waits have ended
-        int waits = 0;                     // their current depth of nesting
-        int failed_tests = 0;              // since the latest message
-        int vain_tests = 0;                // since anything else was noted
-        bool has_received = false;         // a message, in the current test
-        bool has_received_unseen = false;  // likewise, one that the program does not see
-        bool looks_again = false;
-        bool once_more = false, sees_ends = true;  // of a look: beside a wait; at ends too
-        bool is_called_back = false;               // when some operation ends
-        looking looks = looking::no;
-        bool tests_lane = false;                 // the program itself, not an operation in flight
-        std::optional<explored_channel> latest;  // the latest end found in the current test
-        std::vector<explored_channel> ends;      // of operations in flight
-        std::optional<cause> failure;
-        std::size_t failed_in = 0;  // the call; 0 if unknown
-        std::string thrown;         // by the call that has thrown most recently
-        std::size_t thrown_by = 0;
-        noted_place thrown_at, failed_at;           // likewise, if no call is known
-        std::vector<const void*> operations;        // that it asks about
-        std::vector<explored_endpoint*> endpoints;  // of its communicators
-        std::vector<std::string> kept;              // texts about those left when it has returned
-        int refusals = 0;                           // calls that have thrown because the execution is over
-        std::size_t left_in_flight = 0;             // operations when a communicator ended
-        bool has_released = false;                  // something in flight
-        explored_channel other;                     // the alternative in a step without a message
-        bool has_chosen_other = false;
-        std::vector<explored_channel> unseen_answers;  // to sends that nobody tests
-        std::vector<explored_channel> open_answers;    // to standard sends that wait
-        std::vector<explored_channel> withheld_sends;  // sends without room: to which rank, and their numbers
-        bool is_timed = false;                         // what it waits for has a deadline
-        bool is_deadline_passed = false;               // that deadline passes now
-        bool is_peer_gone = false;                     // it waits for a rank that has returned, and is told so now
-        std::string told;                              // which rank has failed, if that concerns the whole program
-        std::uint64_t observable_events = 0;           // events that let someone tell a deadline before from one after
-        std::vector<explored_channel> listens;         // the channels for news, on its communicators
-        std::vector<explored_call> calls;
-        explored_memory memory;               // of its operations in flight
-        std::vector<std::string> unreceived;  // messages still held when a communicator ended
-        noted_place next;                     // where its next call is, if the program says so
-    };
-
     explored_world(int size, std::size_t stack_bytes, int tests, int most_tests, body run)
-        : stack_bytes_(stack_bytes),
-          tests_(tests),
-          most_tests_(most_tests),
-          run_(std::move(run)),
-          ranks_(static_cast<std::size_t>(size)) {
-        for (int r = 0; r < size; ++r) {
-            rank_state& each = of(r);
-            each.world = this;
-            each.rank = r;
-            give_fibre(each);
-        }
+        : stack_bytes_(stack_bytes), tests_(tests), most_tests_(most_tests), run_(std::move(run)) {
+        ranks_.reserve(static_cast<std::size_t>(size));
+        for (int r = 0; r < size; ++r) give_fibre(ranks_.emplace_back(*this, r));
     }
 
     explored_world(const explored_world&) = delete;
     explored_world& operator=(const explored_world&) = delete;
     ~explored_world() {  // ranks that never return keep their communicators
-        for (const rank_state& each : ranks_)
+        for (const explored_rank& each : ranks_)
             for (explored_endpoint* endpoint : each.endpoints) endpoint->is_cut = true;
     }
 
@@ -179,62 +77,29 @@ class explored_world final : public order_observer {
     std::vector<happening>* history = nullptr;                 // where it is recorded, if wanted
 
     [[nodiscard]] int size() const noexcept { return static_cast<int>(ranks_.size()); }
-    [[nodiscard]] rank_state& of(int rank) noexcept { return ranks_[static_cast<std::size_t>(rank)]; }
+    [[nodiscard]] explored_rank& of(int rank) noexcept { return ranks_[static_cast<std::size_t>(rank)]; }
 
     /// Begins an execution: all ranks run until they wait.
     void begin() {
         step_ = -1;
-        asks_ = asks_for_ends_ = sees_all_ = clears_ = 0;
-        cancelled_.clear();
-        sends_ready_ = false;
-        lane_records_used_ = 0;
+        questions_.begin();
+        lanes_.begin();
         mail_.begin();
         standard_sends_ = waiting_sends_ = posted_ = 0;
         has_news_ = false;
         posts_ = 0;
         is_timed_ = false;
         open_sends_ = 0;
-        for (rank_state& each : ranks_) {
-            each.at = place::running;
-            each.turn = resume_reason::goes_on;
-            each.asked.clear();
-            each.where = {};
-            each.waits = each.failed_tests = each.vain_tests = each.refusals = 0;
-            each.has_received = each.has_received_unseen = each.tests_lane = each.looks_again = false;
-            each.looks = looking::no;
-            each.once_more = each.is_called_back = false;
-            each.sees_ends = true;
-            each.is_timed = each.is_deadline_passed = each.is_peer_gone = false;
-            each.told.clear();
-            each.observable_events = 0;
-            each.listens.clear();
-            each.unseen_answers.clear();
-            each.open_answers.clear();
-            each.withheld_sends.clear();
-            each.latest.reset();
-            each.ends.clear();
-            each.failure.reset();
-            each.failed_in = each.thrown_by = 0;
-            each.thrown_at = each.failed_at = {};
-            each.thrown.clear();
-            each.kept.clear();
-            each.left_in_flight = 0;
-            each.has_released = false;
-            each.calls.clear();
-            each.unreceived.clear();
-            each.memory.clear();
-            each.operations.clear();
-            each.next = {};
-        }
+        for (explored_rank& each : ranks_) each.begin();
         if (watch != nullptr) watch->forget_calls();
-        for (rank_state& each : ranks_) run_and_note_questions(each);
+        for (explored_rank& each : ranks_) run_and_note_questions(each);
     }
     /// Finds the steps that are possible next, in a fixed order; returns the ranks for which nothing else can become
     /// possible before they make a step.
     std::uint64_t find_steps(std::vector<explored_step>& possible) {
         possible.clear();
         std::uint64_t settled = 0;
-        for (const rank_state& each : ranks_)
+        for (const explored_rank& each : ranks_)
             if (add_steps_of(each, possible)) settled |= std::uint64_t{1} << each.rank;
         if (possible.empty()) add_last_resorts(possible);
         std::sort(possible.begin(), possible.end());
@@ -262,7 +127,7 @@ class explored_world final : public order_observer {
     /// meanwhile asked in which order messages have arrived.
     bool take(const explored_step& step, bool seen) {
         if (seen) ++step_;
-        rank_state& rank = of(step.rank);
+        explored_rank& rank = of(step.rank);
         if (step.has_message) {
             const explored_message& message = mail_.deliver(step.rank, step.channel);
             const bool is_unseen = rank.at == place::tests && !rank.tests_lane && step.channel.is_of_a_collective();
@@ -292,39 +157,18 @@ class explored_world final : public order_observer {
         }
         return run_and_note_questions(rank);
     }
-    /// The ranks that have asked something in this execution: in which order messages have arrived, whether operations
-    /// have ended, or something that may depend on the order of everything that arrives.
-    struct asking_ranks {
-        std::uint64_t of_messages = 0, of_ends = 0, of_all = 0;
-        std::vector<explored_send> of_cancels;  // whether these can still be cancelled
-        bool has_ready_sends = false;           // then it matters to all ranks what has arrived
-        friend bool operator==(const asking_ranks&, const asking_ranks&) = default;
-        asking_ranks& operator|=(const asking_ranks& other) {
-            of_messages |= other.of_messages;
-            of_ends |= other.of_ends;
-            of_all |= other.of_all;
-            for (const explored_send& each : other.of_cancels) insert(of_cancels, each);
-            has_ready_sends |= other.has_ready_sends;
-            return *this;
-        }
-    };
-    [[nodiscard]] asking_ranks asked() const {
-        const std::uint64_t all = sees_all_ | (asks_ != 0 ? clears_ : 0);
-        return {asks_ | all, asks_for_ends_ | all, all, cancelled_, sends_ready_};
-    }
-    /// The rank has requested the data of a message. Another rank that asks may see in which order it does so for
-    /// several messages, which is the order in which they have arrived.
-    void note_clear(int rank) noexcept { clears_ |= std::uint64_t{1} << rank; }
+    [[nodiscard]] asking_ranks asked() const { return questions_.asked(); }
+    void note_clear(int rank) noexcept { questions_.note_clear(rank); }
     /// Every rank that waits checks whether it does so in vain.
     void check_all_waits() {
-        for (rank_state& each : ranks_)
+        for (explored_rank& each : ranks_)
             if (each.at == place::waits && !each.failure) go_on(each, resume_reason::looks);
     }
     /// Makes every rank return. False if one does not, however often its calls throw: it is left where it is, and this
     /// world cannot be used again.
     [[nodiscard]] bool release() {
         constexpr int max_turns = 100;
-        for (rank_state& each : ranks_)
+        for (explored_rank& each : ranks_)
             for (int turn = 0; each.at != place::returned; ++turn) {
                 if (turn == max_turns) return false;
                 go_on(each, resume_reason::released);
@@ -336,9 +180,9 @@ class explored_world final : public order_observer {
     /// there too.
     template <class Pass>
     void look_for_all(int rank, Pass pass) {
-        rank_state& self = of(rank);
+        explored_rank& self = of(rank);
         struct restore_looks {  // a pass may throw, and the program may go on
-            rank_state& of;
+            explored_rank& of;
             looking outer;
             ~restore_looks() { of.looks = outer; }
         } const outer{self, std::exchange(self.looks, looking::is_over)};
@@ -353,10 +197,10 @@ class explored_world final : public order_observer {
     /// The same beside a wait: if nothing arrives, this is not a test in vain.
     template <class Pass = void (*)()>
     void look_once_more(int rank, bool at_ends, Pass pass = &background::progress_all) {
-        rank_state& self = of(rank);
+        explored_rank& self = of(rank);
         if (self.waits != 0 || self.looks != looking::no) return;
         struct restore_flags {  // a pass may throw, as above
-            rank_state& of;
+            explored_rank& of;
             ~restore_flags() {
                 of.once_more = false;
                 of.sees_ends = true;
@@ -375,15 +219,8 @@ class explored_world final : public order_observer {
     // Questions of the running rank.
 
     void note(order_question what) noexcept override {
-        const std::uint64_t self = std::uint64_t{1} << running_;
-        has_asked_ = true;
-        asks_ |= self;
-        if (what == order_question::now) asks_for_ends_ |= self;
-        if (what == order_question::of_the_past) sees_all_ |= self;
         if (what == order_question::at_the_end) of(running_).has_released = true;
-        if (what != order_question::to_others) return;
-        sends_ready_ = true;
-        note_all_ranks_ask();
+        questions_.note(running_, what);
     }
     void look(bool at_ends) override { look_once_more(running_, at_ends); }
     void note_callback() override {
@@ -391,7 +228,7 @@ class explored_world final : public order_observer {
         of(running_).is_called_back = true;
     }
 
-    void note_cancel_of_send(std::size_t call) override { insert(cancelled_, {running_, call}); }
+    void note_cancel_of_send(std::size_t call) override { questions_.note_cancel({running_, call}); }
     void swap_operations(std::vector<const void*>& others) noexcept override { of(running_).operations.swap(others); }
 
     void add_end(int rank, const explored_channel& end) { of(rank).ends.push_back(end); }
@@ -409,7 +246,7 @@ class explored_world final : public order_observer {
     [[nodiscard]] source_place take_place(int rank) noexcept { return std::exchange(of(rank).next, {}).at; }
     /// Notes a call; returns its number, from 1.
     std::size_t note_call(int rank, const explored_call& call) {
-        rank_state& self = of(rank);
+        explored_rank& self = of(rank);
         self.thrown_at = {};
         self.calls.push_back(call);
         if (watch != nullptr) watch->note_call(call, self.calls.size());
@@ -418,31 +255,11 @@ class explored_world final : public order_observer {
         return self.calls.size();
     }
     [[nodiscard]] bool has_endless_calls() const {
-        return std::ranges::find(ranks_, place::calls, &rank_state::at) != ranks_.end();
+        return std::ranges::find(ranks_, place::calls, &explored_rank::at) != ranks_.end();
     }
     /// The message that the latest call of a rank sends is posted; `number` is that of the send on its communicator.
     void note_sent(int rank, std::uint32_t number) {
         if (auto& calls = of(rank).calls; !calls.empty()) calls.back().number = number;
-    }
-    /// The call that has sent this message; 0 if unknown.
-    [[nodiscard]] std::size_t find_send(int rank, std::uint64_t group, std::uint32_t number) const {
-        const auto& calls = ranks_[static_cast<std::size_t>(rank)].calls;
-        const auto found = std::ranges::find_if(calls, [&](const explored_call& each) {
-            return each.is_message && each.group == group && each.number == number;
-        });
-        return found == calls.end() ? 0 : static_cast<std::size_t>(found - calls.begin()) + 1;
-    }
-    /// The number of the latest call that has opened this lane; 0 if there is none.
-    [[nodiscard]] std::size_t find_call(int rank, std::uint64_t group, lane on) {
-        const auto& calls = of(rank).calls;
-        for (std::size_t i = calls.size(); i-- > 0;)
-            if (calls[i].group == group && on - calls[i].first < calls[i].lanes) return i + 1;
-        return 0;
-    }
-    /// The call that a rank waits in; null if unknown.
-    [[nodiscard]] const explored_call* call_of(int rank) {
-        const rank_state& self = of(rank);
-        return self.where.call == 0 ? nullptr : &self.calls[self.where.call - 1];
     }
     /// The messages of this execution, with those that have not been taken.
     [[nodiscard]] const explored_mail& mail() const noexcept { return mail_; }
@@ -455,19 +272,19 @@ class explored_world final : public order_observer {
 
     /// A rank makes a communicator, at the source position noted.
     void add_endpoint(int rank, explored_endpoint& endpoint) {
-        rank_state& self = of(rank);
+        explored_rank& self = of(rank);
         endpoint.made = {take_place(rank), self.calls.size()};
         self.endpoints.push_back(&endpoint);
     }
     void erase_endpoint(int rank, explored_endpoint& endpoint) noexcept { std::erase(of(rank).endpoints, &endpoint); }
     /// The execution has ended: notes what ranks that have not returned have not received.
     void note_unreceived() {
-        for (const rank_state& each : ranks_)
+        for (const explored_rank& each : ranks_)
             for (explored_endpoint* endpoint : each.endpoints) endpoint->note_unreceived();
     }
     /// The running rank has returned: cuts off the communicators that it keeps.
     void detach_endpoints(int rank) {
-        rank_state& self = of(rank);
+        explored_rank& self = of(rank);
         while (!self.endpoints.empty()) {
             explored_endpoint& last = *self.endpoints.back();
             self.endpoints.pop_back();
@@ -477,28 +294,7 @@ class explored_world final : public order_observer {
         }
     }
 
-    /// The lanes that one rank has opened on one communicator; others may look them up until the execution ends.
-    struct lane_record {
-        std::uint64_t group = 0;
-        int rank = 0;
-        opened_lanes opened;
-    };
-    /// The members of a team, which stay where they are for good: a group is never that of another team.
-    [[nodiscard]] const rank_list* team_of(std::uint64_t group, const rank_list& members) {
-        return &teams_.try_emplace(group, members).first->second;
-    }
-    [[nodiscard]] lane_record& add_lane_record(std::uint64_t group, int rank) {
-        if (lane_records_used_ == lane_records_.size()) lane_records_.push_back(std::make_unique<lane_record>());
-        lane_record& own = *lane_records_[lane_records_used_++];
-        own = {group, rank, {}};
-        return own;
-    }
-    [[nodiscard]] const opened_lanes::entry* find_opened(std::uint64_t group, int rank, lane on) const {
-        for (std::size_t i = 0; i < lane_records_used_; ++i)
-            if (const lane_record& each = *lane_records_[i]; each.group == group && each.rank == rank)
-                if (const auto* const found = each.opened.find(on)) return found;
-        return nullptr;
-    }
+    [[nodiscard]] explored_lanes& lanes() noexcept { return lanes_; }
     void post(int to, const explored_channel& from, explored_message&& message) {
         message.posted_in = step_;
         note_post(to, from, message.bytes);
@@ -512,10 +308,6 @@ class explored_world final : public order_observer {
     /// Takes the next message that has been delivered to a rank on this channel.
     [[nodiscard]] std::optional<explored_message> take_delivered(int rank, const explored_channel& from) {
         return mail_.take(rank, from);
-    }
-    void ask(int rank, const explored_channel& from) {
-        auto& asked = of(rank).asked;
-        if (std::ranges::find(asked, from) == asked.end()) asked.push_back(from);
     }
     /// Whether the next standard send of a rank is held for its receiver.
     [[nodiscard]] bool holds_send(int rank) {
@@ -537,7 +329,7 @@ class explored_world final : public order_observer {
     /// Whether a send that stays has not been cancelled after all: then another execution, in which it has left, does
     /// the same.
     [[nodiscard]] bool withholds_any() const noexcept {
-        return std::ranges::any_of(ranks_, [](const rank_state& each) { return !each.withheld_sends.empty(); });
+        return std::ranges::any_of(ranks_, [](const explored_rank& each) { return !each.withheld_sends.empty(); });
     }
     /// Whether a deadline could have passed, or ranks have been told of a failure.
     [[nodiscard]] bool is_timed() const noexcept { return is_timed_; }
@@ -545,7 +337,7 @@ class explored_world final : public order_observer {
     void note_deadline() {
         if (!deadlines_may_pass) return;
         is_timed_ = true;
-        note_all_ranks_ask();  // when others are notified depends on everything that they do
+        questions_.note_of_all();  // when others are notified depends on everything that they do
     }
     /// Whether a deadline passes now: both outcomes are tried.
     [[nodiscard]] bool may_pass(int rank) {
@@ -554,7 +346,7 @@ class explored_world final : public order_observer {
     }
     /// A deadline has passed, or a rank has failed: those who listen may be notified from now on.
     void note_news() {
-        note_all_ranks_ask();
+        questions_.note_of_all();
         has_news_ = true;
     }
     void note_told_failure() {
@@ -567,7 +359,7 @@ class explored_world final : public order_observer {
     [[nodiscard]] std::size_t waiting_sends() const noexcept { return waiting_sends_; }
     /// Called by a rank that cannot go on, or wants to know whether it can.
     resume_reason stop(int rank, place at) {
-        rank_state& self = of(rank);
+        explored_rank& self = of(rank);
         self.at = at;
         self.own->leave();
         self.at = place::running;
@@ -576,7 +368,7 @@ class explored_world final : public order_observer {
     /// Called by a rank that tests whether a message has arrived; true if one arrives now. A test is in vain if none
     /// does.
     [[nodiscard]] bool test(int rank) {
-        rank_state& self = of(rank);
+        explored_rank& self = of(rank);
         const bool had_come = std::exchange(self.has_received, false);
         if (!had_come) self.latest.reset();
         stop(rank, place::tests);
@@ -587,32 +379,7 @@ class explored_world final : public order_observer {
         if (had_come && !self.has_received) self.failed_tests = 0;
         return self.has_received;
     }
-    [[nodiscard]] bool is_over(int rank) { return of(rank).turn == resume_reason::released; }
-    /// Whether many calls have thrown already because the execution is over.
-    [[nodiscard]] bool has_refused_enough(int rank) {
-        constexpr int max_refusals = 100;
-        rank_state& self = of(rank);
-        if (self.refusals < max_refusals) ++self.refusals;
-        if (self.refusals < max_refusals) return false;
-        self.asked.clear();
-        return true;
-    }
-    void note_failure(int rank, cause&& why) {
-        rank_state& self = of(rank);
-        if (is_over(rank) || (self.failure && self.failure->is_known)) return;
-        self.failed_in = why.is_known && why.why == self.thrown ? self.thrown_by : 0;
-        self.failed_at = !is_error(why.thrown)          ? noted_place()
-                         : self.next.at.file != nullptr ? self.next
-                                                        : self.thrown_at;
-        self.failure = std::move(why);
-    }
-    /// Notes the call in which this exception originates; others may throw it again.
-    void note_thrown(int rank, std::size_t call, cause&& why) {
-        rank_state& self = of(rank);
-        if (!why.is_known || why.why == self.thrown) return;
-        self.thrown = std::move(why.why);
-        self.thrown_by = call;
-    }
+    [[nodiscard]] bool is_over(int rank) { return of(rank).is_over(); }
 
   private:
     void note_post(int to, const explored_channel& from, std::size_t bytes) noexcept {
@@ -621,12 +388,8 @@ class explored_world final : public order_observer {
             from.on);
         mix(from.group + bytes);
     }
-    void note_all_ranks_ask() noexcept {
-        has_asked_ = true;
-        asks_ = asks_for_ends_ = sees_all_ = ~std::uint64_t{0};
-    }
     [[nodiscard]] std::string text_of_kept(int rank, const explored_endpoint& kept) {
-        const rank_state& self = of(rank);
+        const explored_rank& self = of(rank);
         std::string words = text({"rank ", rank, " has returned but still holds a communicator of ", kept.size(),
                                   kept.size() == 1 ? " rank" : " ranks"});
         if (const std::size_t n = kept.in_flight(); n != 0)
@@ -638,7 +401,7 @@ class explored_world final : public order_observer {
     }
     /// Adds the possible steps of a rank; returns whether nothing else can become possible for it before it makes one
     /// of them.
-    bool add_steps_of(const rank_state& each, std::vector<explored_step>& possible) {
+    bool add_steps_of(const explored_rank& each, std::vector<explored_step>& possible) {
         if (each.at == place::chooses) {
             possible.push_back({each.rank, false, false, {}});
             possible.push_back({each.rank, false, false, each.other});
@@ -661,7 +424,7 @@ class explored_world final : public order_observer {
     }
     /// If nothing else can happen, ranks that test again and again may go on doing so, and deadlines pass.
     void add_last_resorts(std::vector<explored_step>& possible) {
-        for (const rank_state& each : ranks_) {
+        for (const explored_rank& each : ranks_) {
             if (each.at == place::tests && each.failed_tests < most_tests_)
                 possible.push_back({each.rank, false, true, {}});
             if (each.is_timed && (each.at == place::tests || each.at == place::waits))
@@ -676,7 +439,7 @@ class explored_world final : public order_observer {
     /// goes on.
     void add_holds(std::vector<explored_step>& possible) {
         const std::size_t others = possible.size();
-        for (const rank_state& each : ranks_)
+        for (const explored_rank& each : ranks_)
             for (const explored_channel& answer : each.open_answers)
                 if ((each.at == place::waits || each.at == place::tests) && is_among(answer, each.asked) &&
                     mail_.next(each.rank, answer) == nullptr)
@@ -717,7 +480,7 @@ class explored_world final : public order_observer {
             note(happening::kind::gets, step.rank, step.channel.from, message);
     }
     /// Tests in vain, one directly after another, are noted as one happening.
-    void note_vain_test(rank_state& rank) {
+    void note_vain_test(explored_rank& rank) {
         if (history == nullptr) return;
         const int times = rank.vain_tests + 1;
         if (times == 1)
@@ -729,7 +492,7 @@ class explored_world final : public order_observer {
     }
 
     /// Ends of operations that are found in the same test are found in a fixed order.
-    [[nodiscard]] static bool comes_too_late(const rank_state& rank, const explored_channel& from) {
+    [[nodiscard]] static bool comes_too_late(const explored_rank& rank, const explored_channel& from) {
         return from.is_end() && rank.at == place::tests && (!rank.sees_ends || (rank.latest && from < *rank.latest));
     }
     /// Lets the search choose between going on as usual and `other`; true for the latter.
@@ -739,7 +502,7 @@ class explored_world final : public order_observer {
         return !is_over(rank) && of(rank).has_chosen_other;
     }
     /// Runs a rank until it waits again.
-    void run(rank_state& rank) {
+    void run(explored_rank& rank) {
         if (watch != nullptr) watch->begin(rank.rank, schedule);
         order_observer* const outer = std::exchange(observer_of_order, this);
         running_ = rank.rank;
@@ -748,19 +511,19 @@ class explored_world final : public order_observer {
         if (rank.own->has_aborted()) [[unlikely]]
             abandon(rank);
     }
-    void give_fibre(rank_state& to) {
+    void give_fibre(explored_rank& to) {
         to.own = std::make_unique<fibre>(
             stack_bytes_,
             [](void* self) {
-                rank_state& me = *static_cast<rank_state*>(self);
+                explored_rank& me = *static_cast<explored_rank*>(self);
                 me.world->run_(me.rank);
                 me.at = place::returned;
             },
             &to);
     }
     /// The program has aborted on a rank, which has therefore failed. Nothing that it has made is touched any more.
-    void abandon(rank_state& rank) {
-        note_failure(rank.rank, cause_of_abort(rank.own->handled()));
+    void abandon(explored_rank& rank) {
+        rank.note_failure(cause_of_abort(rank.own->handled()));
         for (explored_endpoint* const endpoint : rank.endpoints) endpoint->is_cut = true;
         rank.endpoints.clear();
         rank.at = place::returned;
@@ -774,18 +537,14 @@ class explored_world final : public order_observer {
         return {.why = std::move(why)};
     }
     /// The same; returns whether the rank has asked something meanwhile.
-    bool run_and_note_questions(rank_state& rank) {
-        has_asked_ = false;
+    bool run_and_note_questions(explored_rank& rank) {
+        questions_.resume();
         run(rank);
-        return has_asked_;
+        return questions_.has_asked();
     }
-    void go_on(rank_state& rank, resume_reason turn) {
+    void go_on(explored_rank& rank, resume_reason turn) {
         rank.turn = turn;
         run(rank);
-    }
-    static void insert(std::vector<explored_send>& sorted, const explored_send& one) {
-        const auto place = std::ranges::lower_bound(sorted, one);
-        if (place == sorted.end() || *place != one) sorted.insert(place, one);
     }
     // The channels of steps without a message.
     static constexpr explored_channel send_waits{0, 0, 1}, deadline_passes{0, 0, 2}, no_room{0, 0, 3},
@@ -800,17 +559,12 @@ class explored_world final : public order_observer {
     std::uint64_t posts_ = 0;
     body run_;
     int step_ = -1;
-    int running_ = 0;         // the running rank
-    bool has_asked_ = false;  // something, since it was resumed
-    bool sends_ready_ = false;
-    std::uint64_t asks_ = 0, asks_for_ends_ = 0, sees_all_ = 0, clears_ = 0;
-    std::vector<explored_send> cancelled_;
+    int running_ = 0;  // the running rank
+    explored_questions questions_;
     std::vector<explored_channel> asked_or_ends_;
-    std::vector<rank_state> ranks_;
+    std::vector<explored_rank> ranks_;
     explored_mail mail_;
-    std::vector<std::unique_ptr<lane_record>> lane_records_;
-    std::size_t lane_records_used_ = 0;
-    std::map<std::uint64_t, rank_list> teams_;
+    explored_lanes lanes_;
 };
 
 }  // namespace allfold::detail

@@ -102,7 +102,7 @@ class explorer {
 
   private:
     using clock = std::chrono::steady_clock;
-    using place = explored_world::place;
+    using place = explored_rank::place;
     using sending = explored_world::sending;
     enum class ending : std::uint8_t { complete, asleep, changed, endless, stopped };
 
@@ -676,7 +676,7 @@ class explorer {
     std::uint64_t first_posts_ = 0, steps_ = 0;  // of all executions
     clock::time_point began_ = clock::now();
     bool has_first_ = false, has_repeated_ = false, asks_of_sends_ = false;
-    explored_world::asking_ranks asked_;  // in any execution so far
+    asking_ranks asked_;  // in any execution so far
     bool wants_more_ = true;
     std::uint64_t executions_before_ = 0;  // a resumed exploration continues the count
     bool is_world_usable_ = true;          // the world can be used again

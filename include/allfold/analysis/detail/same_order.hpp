@@ -96,12 +96,12 @@ class same_order {
     [[nodiscard]] bool is_free(const explored_step& step, IsUnseen is_unseen) const {
         const rank_order& own = ranks_[at(step.rank)];
         if (own.due_before(step) == own.order.rend() || (step.has_message && is_unseen(step))) return true;
-        if (world_.of(step.rank).at == explored_world::place::chooses && own.next()->has_message) return true;
+        if (world_.of(step.rank).at == explored_rank::place::chooses && own.next()->has_message) return true;
         return step.channel.is_answer() && !own.has(step);
     }
     /// Whether it is about the send that its rank waits for.
     [[nodiscard]] bool is_about_awaited_send(const explored_step& step) const {
-        const explored_call* const call = world_.call_of(step.rank);
+        const explored_call* const call = world_.of(step.rank).call();
         return call != nullptr && step.channel.group == call->group && step.channel.on == lane_of_answer(call->number);
     }
     /// The step that holds the send which keeps back what this rank gets next; -1 if none is found.
