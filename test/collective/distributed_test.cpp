@@ -48,6 +48,43 @@ TEMPLATE_TEST_CASE("arrays of more blocks than every rank goes through are folde
     SUCCEED();
 }
 
+/// Permutations of {0, 1, 2, 3}, two bits for each image: first the left one, then the right one.
+struct then {
+    [[nodiscard]] static unsigned image(std::uint8_t permutation, unsigned of) {
+        return unsigned{permutation} >> 2 * of & 3u;
+    }
+    std::uint8_t operator()(std::uint8_t left, std::uint8_t right) const {
+        unsigned both = 0;
+        for (unsigned i = 0; i < 4; ++i) both |= image(right, image(left, i)) << 2 * i;
+        return static_cast<std::uint8_t>(both);
+    }
+};
+
+TEST_CASE("bytes in more blocks than every rank goes through are folded in sections, although their folds are few") {
+    constexpr std::size_t n = 560, each = 56;  // as many bytes as a rank sends along when layouts are compared
+    constexpr int ranks = 10;
+    const block_cyclic layout{1, 0, n};
+    REQUIRE_FALSE(
+        allfold::detail::array_pieces(layout, ranks, {allfold::detail::pieces_of::block, false}).goes_to_all());
+    std::vector<std::uint8_t> all(n), prefixes;
+    const std::array<std::uint8_t, 3> permutations{0b00111001, 0b11100001, 0b10110100};
+    for (std::size_t i = 0; i < n; ++i) all[i] = permutations[i * i % 7 % 3];
+    prefixes.push_back(all[0]);
+    for (std::size_t i = 1; i < n; ++i) prefixes.push_back(then()(prefixes.back(), all[i]));
+    on_ranks(ranks, [&](auto& comm) {
+        const auto rank = static_cast<std::size_t>(comm.rank());
+        std::vector<std::uint8_t> own(each), found(each);
+        for (std::size_t i = 0; i < each; ++i) own[i] = all[i * ranks + rank];
+        std::uint8_t fold = 0;
+        allfold::all_reduce(comm, distributed(own, layout), fold, allfold::associative(then()));
+        expect(fold == prefixes.back(), "the fold of all");
+        allfold::inclusive_scan(comm, distributed(own, layout), distributed(found, layout),
+                                allfold::associative(then()));
+        for (std::size_t i = 0; i < each; ++i) expect(found[i] == prefixes[i * ranks + rank], "prefixes");
+    });
+    SUCCEED();
+}
+
 TEST_CASE("arrays are folded where ranks share no memory") {
     for (const int size : {2, 3, 5})
         on_ranks(

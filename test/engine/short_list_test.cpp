@@ -305,6 +305,8 @@ TEST_CASE(
     CHECK(is_plain({4, 4, 4}, {16, 4, 1}, 2, nullptr, 2));
     CHECK_FALSE(is_plain({4, 4, 4}, {16, 4, 1}, 2, nullptr, 3));
     const auto three = allfold::partition::even(4, 3), five = allfold::partition::even(5, 2);
+    const allfold::tensor<int, 3> nowhere(nullptr, {2, 3, 4});
+    CHECK_FALSE(allfold::detail::few_pieces<int>(allfold::detail::cut_tensor<int>(nowhere, 2, nullptr, 2)).is_plain());
     CHECK_FALSE(is_plain({2, 3, 4}, {12, 4, 1}, 2, &three));
     CHECK_FALSE(is_plain({2, 3, 4}, {12, 4, 1}, 2, &five));
 }

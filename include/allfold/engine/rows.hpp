@@ -17,6 +17,7 @@
 #include "allfold/engine/detail/small_array.hpp"
 #include "allfold/engine/store.hpp"
 #include "allfold/schedule/canonical_tree.hpp"
+#include "allfold/transport/detail/copy.hpp"
 
 /// @file
 /// Rows as the engine sees them: their length, and a table of what can be done to them. This is the only seam between

@@ -107,7 +107,7 @@ class short_operand<X> {
     std::size_t rows_ = 1;
 };
 
-/// A list of a few tensors, used in place.
+/// A list of a few tensors, or a tensor that is cut, used in place.
 template <class X>
     requires is_tensors<std::remove_cv_t<X>>
 class short_operand<X> : public few_pieces<typename X::element_type> {

@@ -32,7 +32,8 @@ struct call_key {
     std::uint64_t form = 0;         ///< see `form_of`
     std::uint64_t permutation = 0;  ///< see `mark_of`: exact for so few ranks; or which list
 
-    /// `in_place` is included since a schedule may then need a copy of the input. `in_pieces`: an argument is a list.
+    /// `in_place` is included since a schedule may then need a copy of the input. `in_pieces`: an argument is a list,
+    /// or a tensor that is cut.
     [[nodiscard]] static constexpr std::uint64_t form_of(int root, bool in_place, bool in_pieces,
                                                          delegate delegation) noexcept {
         return static_cast<std::uint32_t>(root) | std::uint64_t{in_place} << 32 | std::uint64_t{in_pieces} << 33 |

@@ -11,17 +11,18 @@
 #include <vector>
 
 #include "allfold/data/partition.hpp"
+#include "allfold/data/tensor_view.hpp"
 #include "allfold/data/tensors.hpp"
 #include "allfold/engine/binding.hpp"
 #include "allfold/engine/rows.hpp"
 #include "allfold/engine/short_call.hpp"
+#include "allfold/engine/short_program.hpp"
 
 /// @file
-/// Lists of a few tensors, and tensors cut along an axis, in the form used by calls that may be remembered: nothing is
-/// allocated on the heap. Eight
-/// tensors of 64 bytes, two cores near each other, the whole call: all_reduce takes 0.4x the time of one with two
-/// allocations and a sort per call, all_gather 0.35x that of one with ten allocations and a list that is sorted by
-/// blocks.
+/// Lists of a few tensors, and tensors that are cut along an axis, in the form used by calls that may be remembered:
+/// nothing is allocated on the heap. Eight tensors of 64 bytes, two cores near each other, the whole call: all_reduce
+/// takes 0.4x the time of one with two allocations and a sort per call, all_gather 0.35x that of one with ten
+/// allocations and a list that is sorted by blocks.
 
 namespace allfold::detail {
 
@@ -197,7 +198,7 @@ inline constexpr bool is_tensors<cut_list<T>> = true;
 template <class T>
 inline constexpr bool is_tensors<cut_tensor<T>> = true;
 
-/// Where the rows of such a list lie.
+/// Where the rows of such an argument lie.
 template <class T>
 class few_pieces {
   public:
@@ -223,7 +224,8 @@ class few_pieces {
     }
     /// Block by block, each of them run by run.
     explicit few_pieces(const cut_tensor<T>& cut) : ranges_(1), rows_(cut.runs() * cut.run_length()) {
-        is_plain_ = cut.first() != nullptr;
+        if (cut.first() == nullptr) return;
+        is_plain_ = true;
         std::byte* const first = address(cut.first());
         const std::size_t stride = cut.stride() * sizeof(T);
         ranges_[0] = {first, first + (cut.runs() - 1) * stride + cut.run_length() * sizeof(T)};

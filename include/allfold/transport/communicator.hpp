@@ -276,8 +276,8 @@ struct transport_defaults {
     void progress() {}
     /// How many CPUs the ranks share, the same on every rank, for the choice of schedules; 0 if unknown.
     [[nodiscard]] int processors() const noexcept { return 0; }
-    /// Whether the next `bytes` bytes that this rank writes for `peer` are for a core so far away that streaming
-    /// stores, which bypass all caches, are faster. Each rank asks for itself; the answers need not agree.
+    /// Whether the next `bytes` bytes that this rank writes for `peer` are for a core so far away that they had better
+    /// be copied, past all caches, than be read in its memory. Each rank asks for itself; the answers need not agree.
     [[nodiscard]] static bool is_far(int /*peer*/, std::size_t /*bytes*/) noexcept { return false; }
     /// The same for what it writes for all others: whether any of them is far. `others_were_far` repeats the latest
     /// answer.

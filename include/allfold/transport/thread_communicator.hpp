@@ -359,7 +359,7 @@ class thread_communicator : public transport_defaults {
         return all[self].is_far(all, self, bytes, world_.far_);
     }
     [[nodiscard]] bool streams_to_readers(std::span<detail::bulletin> all, std::size_t bytes) const noexcept {
-        return bytes >= world_.far_.min_streamed && readers_are_far(all, bytes);
+        return readers_are_far(all, bytes) && bytes >= world_.far_.min_streamed;
     }
     void ring_all() const noexcept {
         const detail::rank_board* const end = world_.boards_.data() + size_;

@@ -48,12 +48,13 @@ struct thread_tuning {
     /// for 4 KiB (two cores, P = 24 to 64); reduce_scatter and all_to_all of 64 bytes take 1.1x to 1.5x the time.
     int notice_readers = 16;
     /// A peer is far away if a line takes longer than this to arrive from its core, as measured now and then: long
-    /// messages for it, unless they exceed the caches, are copied, and not read where the sender works on. If not set:
+    /// messages for it, unless they exceed the caches, are copied rather than read in the sender's memory. If not set:
     /// 85 ns on AMD processors, where this pays; elsewhere no peer is far.
     std::optional<std::chrono::nanoseconds> far_latency{};
-    /// Those of this length or longer are copied with streaming stores, which bypass all caches. If not set: 512 KiB on
-    /// AMD Zen 5, where the usual copies of shorter ones take 0.6x to 1.05x the time; otherwise all, since up to Zen 4
-    /// this is several times as fast.
+    /// Messages for far peers of this length or longer are copied to buffers with streaming stores, which bypass all
+    /// caches; none shorter than 2 KiB are. If not set: 512 KiB on AMD Zen 5, where the usual copies of shorter ones
+    /// take 0.6x to 1.1x the time; otherwise 0, since up to Zen 4 this is several times as fast. (What is staged for
+    /// far peers, to be read there, bypasses all caches at any length.)
     std::optional<std::size_t> far_streamed_bytes{};
 
     friend bool operator==(const thread_tuning&, const thread_tuning&) = default;

@@ -177,12 +177,12 @@ template <class T>
     const std::size_t tensors = list.lengths().size(), ranks = static_cast<std::size_t>(at.size);
     small_vector<partition::bounds, inline_ranks> cuts;  // of each tensor in turn
     cuts.reserve(tensors * ranks);
-    const auto cut_tensor = [&](std::size_t i, const partition& cut) {
+    const auto add_cut = [&](std::size_t i, const partition& cut) {
         require_cut(at, list, i, cut);
         for (int block = 0; block < at.size; ++block) cuts.push_back(cut.bounds_of(block));
     };
     for (std::size_t i = 0; i < tensors; ++i)
-        blocks != nullptr ? cut_tensor(i, *blocks) : cut_tensor(i, list.cut(i, at.size));
+        blocks != nullptr ? add_cut(i, *blocks) : add_cut(i, list.cut(i, at.size));
     arranged<T> made;
     made.list.reserve(list.pieces().size() * ranks);
     small_vector<std::size_t, inline_ranks> sizes;

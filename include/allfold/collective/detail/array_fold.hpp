@@ -216,15 +216,14 @@ class parcel_exchange {
 
 /// A rank's first message: the hash of its claim, or 0 if the claim is invalid, and the folds of its pieces if they
 /// fit. The type is the same whatever the ranks call.
-struct claim_message {
-    std::uint64_t claim = 0;
+struct alignas(16) claim_message {
     std::array<std::byte, 56> folds{};  // together with the claim, one cache line
+    std::uint64_t claim = 0;
 
-    /// Others read them where they arrive.
+    /// How many folds fit. They are read where they arrive, so they have to be aligned there.
     template <class State>
     static constexpr std::size_t most =
-        std::is_trivially_copyable_v<State> && alignof(State) <= alignof(std::uint64_t) ? sizeof(folds) / sizeof(State)
-                                                                                        : 0;
+        std::is_trivially_copyable_v<State> && alignof(State) <= 16 ? sizeof(folds) / sizeof(State) : 0;
 };
 
 /// How the ranks of one call fold an array of `Value`, in stages. Must not be moved. `Limit` is a deadline, or nothing.
@@ -276,7 +275,10 @@ class array_fold {
         cut(array, how);
         learn(stages, x, -1);
         if (parts_->goes_to_all()) {
-            own_starts_.resize(held_);
+            if constexpr (max_sent_folds > 0)
+                own_starts_.resize(held_);
+            else
+                own_starts_ = heap_array<state>(held_);
             stages.own([this] { find_own_starts(); });
         } else {
             starts_ = heap_array<state>(nodes_.size());
@@ -350,7 +352,7 @@ class array_fold {
     template <class Stages>
     void fold_into(Stages& stages, claim_message& said, const Value* x) {
         if constexpr (max_sent_folds > 0) {
-            are_folds_sent_ = parts_->max_held() <= max_sent_folds;
+            are_folds_sent_ = parts_->goes_to_all() && parts_->max_held() <= max_sent_folds;
             if (!are_folds_sent_) return;
             stages.own([&] {
                 std::array<state, max_sent_folds> own;
@@ -460,26 +462,26 @@ class array_fold {
 
     /// Finds the prefix before each piece of this rank. The array's first piece has none; its value is not set.
     void find_own_starts() {
-        if (parts_->in_one_tree()) {
-            find_nodes();
-            std::size_t i = 0, own = 0;
-            folds().prefixes_of_nodes(nodes_, node_folds_.data(), whole(), nullptr, [&](const state* before) {
-                if (holders_[i++] != rank_) return;
-                if (before != nullptr) own_starts_[own] = *before;
-                ++own;
+        if (parts_->in_one_tree()) return find_own_starts_in_tree();
+        if constexpr (fits_registers)
+            if (parts_->in_turns()) return find_own_starts_in_turns();
+        for_each_fold(
+            [this, next = own_starts_.data(), all = std::optional<state>()](int holder, const state& fold) mutable {
+                if (holder == rank_) {
+                    if (all) *next = *all;
+                    ++next;
+                }
+                all = all ? joined(*all, fold) : fold;
             });
-        } else if (fits_registers && parts_->in_turns()) {
-            find_own_starts_in_turns();
-        } else {
-            for_each_fold(
-                [this, next = own_starts_.data(), all = std::optional<state>()](int holder, const state& fold) mutable {
-                    if (holder == rank_) {
-                        if (all) *next = *all;
-                        ++next;
-                    }
-                    all = all ? joined(*all, fold) : fold;
-                });
-        }
+    }
+    void find_own_starts_in_tree() {
+        find_nodes();
+        std::size_t i = 0, own = 0;
+        folds().prefixes_of_nodes(nodes_, node_folds_.data(), whole(), nullptr, [&](const state* before) {
+            if (holders_[i++] != rank_) return;
+            if (before != nullptr) own_starts_[own] = *before;
+            ++own;
+        });
     }
     /// Folds each turn by itself, so that the prefixes before all turns are a chain of only one fold for each of them.
     void find_own_starts_in_turns() {
@@ -631,7 +633,8 @@ class array_fold {
     heap_array<state> values_, top_;             // folds of own pieces, and of the own section
     heap_array<state> learned_;                  // folds of all pieces or sections, by rank
     heap_array<state> starts_;                   // prefixes before the pieces of the section
-    small_array<state, std::max<std::size_t>(1, max_sent_folds)> own_starts_;  // before own pieces, if all are learned
+    /// Prefixes before own pieces, if all ranks learn the folds of all pieces.
+    std::conditional_t<(max_sent_folds > 0), small_array<state, max_sent_folds>, heap_array<state>> own_starts_;
     parcel_exchange<state> sending_, returning_;  // values of pieces, and the prefixes before them
 };
 

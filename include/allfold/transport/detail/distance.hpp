@@ -34,7 +34,8 @@ struct far_limits {
 /// Measures now and then how long a cache line takes to arrive from a peer's core: threads migrate, and a peer that
 /// shares a third-level cache with this core may not do so later. Between cores that are far apart, data that one core
 /// has written and the other one reads or overwrites arrives slowly, line by line; what is written with streaming
-/// stores, bypassing all caches, arrives as fast as memory can be read.
+/// stores, bypassing all caches, arrives as fast as memory can be read. Up to Zen 4 this pays for all messages, on Zen
+/// 5 only for long ones, and for operands that are staged before others read them.
 ///
 /// Time with streaming stores relative to `rep movsb`. AMD Zen 4, each of two ranks copies to a buffer and folds what
 /// the other one has copied: far apart 0.9x at 1 KiB, 0.7x at 2 KiB, 0.45x at 4 KiB, 0.27x at 16 KiB, 0.2x from 64 KiB

@@ -271,7 +271,7 @@ class thread_link {
     }
     /// Whether a message of this length is copied with streaming stores.
     [[nodiscard]] bool streams_to_peer(std::size_t bytes) noexcept {
-        return bytes >= far_.min_streamed && is_far(bytes);
+        return is_far(bytes) && bytes >= far_.min_streamed;
     }
     [[nodiscard]] transfer post_packed(cell& c, sender of, const outgoing& message);
     [[nodiscard]] packed_message fill_buffer(sender of, std::size_t bytes, bool streams);
