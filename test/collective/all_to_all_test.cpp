@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -296,4 +297,27 @@ TEST_CASE("an all_to_all by sizes that is waited for takes the modes of its begi
         expect(layout == allfold::partition::sizes({1, 2, 3}) && out == std::vector{0, 1, 1, 2, 2, 2}, "by sizes");
     });
     SUCCEED();
+}
+
+TEST_CASE("the block of a rank for itself must have the length of its place, which is left as it is if not") {
+    for (const std::size_t place : {1u, 5u})
+        for (const int P : {1, 2}) {
+            const auto outcomes = outcomes_on_ranks(P, [place](auto& comm) {
+                const auto ranks = static_cast<std::size_t>(comm.size());
+                std::vector<std::size_t> sizes(ranks, 1), places(ranks, 1);
+                if (comm.rank() == 0) {
+                    sizes[0] = 3;
+                    places[0] = place;
+                }
+                const auto in = allfold::partition::sizes(sizes), out = allfold::partition::sizes(places);
+                const std::vector<int> x(in.total(), 7);
+                std::vector<int> y(out.total(), -1);
+                outcome own = outcome_of(
+                    [&] { allfold::all_to_all(comm, x, y, allfold::input_blocks{in}, allfold::output_blocks{out}); });
+                if (comm.rank() == 0) expect(y[0] == -1, "written");
+                if (!own.succeeded()) throw std::runtime_error(own.text);
+            });
+            CHECK(outcomes[0].says("rank 0: the block of this rank for itself has 3 elements in the input, but " +
+                                   std::to_string(place) + " in the output"));
+        }
 }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -555,4 +556,28 @@ TEST_CASE("folds of arrays share packets with other collectives, and their opera
         allfold::inclusive_scan.start(comm, distributed(x, block_cyclic{4, 0, 8}), nosy).wait();
     });
     for (const outcome& each : outcomes) CHECK(each.says("calls it inside the operator of a collective"));
+}
+
+TEST_CASE("an exclusive scan in place reads each element before it stores the prefix there") {
+    for (const int size : {1, 2, 3, 8})
+        for (const block_cyclic layout : {block_cyclic{50, 3, 100}, block_cyclic{3, 1, 100}, block_cyclic{100, 0, 100}})
+            on_ranks(size, [&](auto& comm) {
+                const std::size_t held = layout.extent(comm.rank(), size);
+                std::vector<std::string> letters(held);
+                std::vector<std::size_t> numbers(held);
+                for (std::size_t i = 0; i < held; ++i) {
+                    numbers[i] = layout.global_index(comm.rank(), i, size);
+                    letters[i] = std::string(1, static_cast<char>('a' + numbers[i] % 26));
+                }
+                allfold::exclusive_scan(comm, distributed(letters, layout), allfold::associative(std::plus<>()));
+                allfold::exclusive_scan(comm, distributed(numbers, layout), sum());
+                for (std::size_t i = 0; i < held; ++i) {
+                    const std::size_t at = layout.global_index(comm.rank(), i, size);
+                    std::string before;
+                    for (std::size_t k = 0; k < at; ++k) before += static_cast<char>('a' + k % 26);
+                    if (at > 0) expect(letters[i] == before, "letters before " + std::to_string(at));
+                    expect(numbers[i] == at * (at - 1) / 2 || at == 0, "the sum before " + std::to_string(at));
+                }
+            });
+    SUCCEED();
 }

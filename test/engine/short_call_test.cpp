@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <numeric>
 #include <span>
@@ -589,6 +590,19 @@ TEST_CASE("a plan says whether a call will be short when it is made again") {
         const auto call = [&] { allfold::all_reduce(comm, x, allfold::sum()); };
         call();
         expect(goes_the_short_way(comm, call), "96 KiB: not short");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a remembered exclusive scan lowers the identity, too: the mean of nothing is not a number") {
+    on_ranks(2, [](allfold::thread_communicator& comm) {
+        for (int turn = 0; turn < 4; ++turn) {
+            const std::array<double, 2> x{3, 5};
+            std::array<double, 2> y{-1, -1};
+            allfold::exclusive_scan(comm, x, y, allfold::mean());
+            const bool right = comm.rank() == 0 ? std::isnan(y[0]) && std::isnan(y[1]) : y[0] == 3 && y[1] == 5;
+            expect(right, "turn " + std::to_string(turn));
+        }
     });
     SUCCEED();
 }

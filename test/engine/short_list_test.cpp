@@ -344,3 +344,19 @@ TEST_CASE("a call along an axis that is remembered is looked at again: operands,
          }))
         CHECK_FALSE(each.succeeded());
 }
+
+TEST_CASE(
+    "in a remembered exclusive scan of a list, rank 0 gets the identity in every tensor, and nothing between them") {
+    on_ranks(2, [](communicator& comm) {
+        for (int turn = 0; turn < 3; ++turn) {
+            std::vector<int> memory(20, -7);
+            const std::span<int> a = std::span(memory).first(4), b = std::span(memory).subspan(12, 4);
+            std::ranges::fill(a, comm.rank() + 1);
+            std::ranges::fill(b, comm.rank() + 1);
+            allfold::exclusive_scan(comm, allfold::tensors(a, b), allfold::sum());
+            for (std::size_t i = 0; i < memory.size(); ++i)
+                expect(memory[i] == (i < 4 || (i >= 12 && i < 16) ? comm.rank() : -7), "turn " + std::to_string(turn));
+        }
+    });
+    SUCCEED();
+}

@@ -17,6 +17,7 @@
 #include "allfold/algebra/mean.hpp"
 #include "allfold/algebra/operator.hpp"
 #include "allfold/collective.hpp"
+#include "allfold/data/raw_rows.hpp"
 #include "allfold/data/records.hpp"
 #include "allfold/data/tensor_view.hpp"
 #include "allfold/engine/operation.hpp"
@@ -445,5 +446,29 @@ TEST_CASE("a communicator whose calls are in flight may go to another thread") {
         allfold::all_reduce(comm, x, allfold::sum());
         expect(x == 4, "wrong sum of sums");
     });
+    SUCCEED();
+}
+
+TEST_CASE("raw columns of several alignments have the same messages whether a call is started or not") {
+    for (const int P : {2, 3})
+        on_ranks(P, [](allfold::thread_communicator& comm) {
+            for (int turn = 0; turn < 4; ++turn)
+                for (int starts = 0; starts < comm.size(); ++starts) {
+                    std::array<unsigned char, 3> bytes{};
+                    std::array<std::uint64_t, 3> numbers{};
+                    if (comm.rank() == 0) {
+                        bytes = {1, 2, static_cast<unsigned char>(turn)};
+                        numbers = {10, 20, std::uint64_t{30} << turn};
+                    }
+                    const allfold::records x(allfold::raw_rows(bytes.data(), 3, 1, 1),
+                                             allfold::raw_rows(numbers.data(), 3, 8, 8));
+                    if (comm.rank() == starts)
+                        allfold::broadcast.start(comm, x).wait();
+                    else
+                        allfold::broadcast(comm, x);
+                    expect(bytes[1] == 2 && bytes[2] == turn, "bytes");
+                    expect(numbers[0] == 10 && numbers[2] == std::uint64_t{30} << turn, "numbers");
+                }
+        });
     SUCCEED();
 }

@@ -257,3 +257,17 @@ TEST_CASE("what is lent to all is given back by each of them") {
         CHECK_THROWS_WITH(sender.post_to_all(6, loan), Catch::Contains("waits for rank 2"));
     }
 }
+
+TEST_CASE("an empty message of over-aligned elements lies somewhere") {
+    group g;
+    std::byte nothing{};
+    allfold::part p{&nothing, 0};
+    REQUIRE(g.all[0].has_room(g.all, 0));
+    g.all[0].post(5, {{&p, 1}, 0, 64, true, 0}, 2, false);
+    const auto* const found = g.readers[0].find(0, 5);
+    REQUIRE(found != nullptr);
+    allfold::message_in_place here;
+    REQUIRE(g.readers[0].locate(*found, here));
+    CHECK(here.data != nullptr);
+    CHECK(here.bytes == 0);
+}

@@ -109,6 +109,10 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
         s.rows = s.input_rows = s.blocks.total();
         s.result_rows = s.result_blocks.total();
         if (!s.own_lengths) call.require_rows("the output", s.result_rows, s.rows);
+        const std::size_t own = s.blocks.extent(call.where.rank), place = s.result_blocks.extent(call.where.rank);
+        if (own != place && !options.has_placeholders)
+            call.reject(errc::mismatch, {"the block of this rank for itself has ", own, " elements in the input, but ",
+                                         place, " in the output"});
         return s;
     }
 

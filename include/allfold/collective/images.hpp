@@ -434,12 +434,12 @@ class image_call final : public base_of_call<V> {
                 state x = lifted(from.next());
                 Out& place = to.next();
                 state& sum = folds_.data()[i];
-                if constexpr (!is_inclusive) set(place, is_something ? &sum : nullptr, before);
+                if constexpr (!is_inclusive) set(place, is_something ? std::addressof(sum) : nullptr, before);
                 if (is_something)
                     sum = fold_two<state>(op_, sum, x);
                 else
                     sum = std::move(x);
-                if constexpr (is_inclusive) set(place, &sum, before + 1);
+                if constexpr (is_inclusive) set(place, std::addressof(sum), before + 1);
             }
             is_something = true;
             ++before;

@@ -284,6 +284,7 @@ struct call_options {
     axes_given axes;
     void (*check)(const contract&, const any_schedule&) = nullptr;
     pending* prepared_before = nullptr;
+    bool has_placeholders = false;  // for blocks whose lengths are not known yet
 
     template <class... Options>
     explicit call_options(const Options&... options) {
@@ -316,7 +317,10 @@ struct call_options {
     void take(const allfold::input_blocks& b) { input_blocks = &b.blocks; }
     void take(const allfold::output_blocks& b) { output_blocks = &b.blocks; }
     void take(allfold::delegate d) { delegation = d; }
-    void take(const deferred_blocks& b) { prepared_before = b.of; }
+    void take(const deferred_blocks& b) {
+        prepared_before = b.of;
+        has_placeholders = b.of == nullptr;
+    }
     template <class T>
         requires(names_algorithm<T> || is_order<T> || schedule_check<T> || is_arrangement<T> || is_sync_mode<T> ||
                  std::same_as<T, ends_early> || std::same_as<T, at_front>)

@@ -85,7 +85,8 @@ struct short_call {
     }
     /// Called when it is complete: lowers what has been folded, if the operator does that.
     void lower(const row_layout& rows, std::byte* const* columns) const {
-        if (rows.functions->lower != nullptr && contributions > 0 && result.count > 0)
+        if (rows.functions->lower != nullptr && result.count > 0 &&
+            (contributions > 0 || rows.functions->set_identity != nullptr))
             rows.functions->lower(rows, {columns, result.first}, result.count, contributions);
     }
 };

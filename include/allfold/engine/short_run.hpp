@@ -51,7 +51,7 @@ struct short_operands {
         else if (now.local == kind::copy)
             rows.copy(input.at(now.input.first), to, now.input.count);
         else if (rows.functions->set_identity != nullptr && now.result.count > 0)
-            rows.functions->set_identity(rows, to, now.result.count);
+            rows.set_identity(to, now.result.count);
     }
 
     [[nodiscard]] bool post(const round& now, const message& next) const {

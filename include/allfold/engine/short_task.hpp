@@ -67,7 +67,7 @@ class short_task : public task<Comm> {
                std::byte* const* result)
         : task<Comm>(comm, what.agreed.what, std::nullopt),
           call_(&what),
-          rows_{rows.functions, rows.operation, what.bytes.data(), rows.row_bytes},
+          rows_{rows.functions, rows.operation, what.bytes.data(), rows.row_bytes, what.alignment},
           all_{comm, what, rows_, {input_.data()}, {result_.data()}, comm.open_again(what.agreed, what.hash), 0},
           run_(all_) {
         for (std::size_t c = 0; c < rows.columns(); ++c) {

@@ -340,6 +340,11 @@ template <class Collective, class In, class Out, class... Options>
     static_assert(says_own_place,
                   "allfold: in place, the blocks of the output are where those of the input are: pass only "
                   "input_displacements{}");
+    constexpr bool is_cut_once =
+        !std::same_as<In, absent> || !(has_option<concat_axis, Options...> ||
+                                       (has_option<split_axis, Options...> && has_option<output_blocks, Options...>));
+    static_assert(is_cut_once,
+                  "allfold: in place, the output is cut as the input is: pass only split_axis{} and input_blocks{}");
     constexpr bool has_list = is_tensors<std::remove_cvref_t<In>> || is_tensors<std::remove_cvref_t<Out>>;
     constexpr bool may_list = Collective::promise.cut != cut_for::ranks || cuts_one;
     static_assert(
@@ -356,7 +361,7 @@ template <class Collective, class In, class Out, class... Options>
         !list_has_blocks,
         "allfold: a list of tensors is cut tensor by tensor: specify how with tensors{...}.by(partition::ceil)");
     return (!has_axis || cuts_one) && (!has_axes || cuts_both) && has_lengths && says_one_place && says_own_place &&
-           has_single_elements && (!has_list || may_list) && !list_has_axis && !list_has_blocks;
+           is_cut_once && has_single_elements && (!has_list || may_list) && !list_has_axis && !list_has_blocks;
 }
 
 /// Hashes what must be the same on all ranks.

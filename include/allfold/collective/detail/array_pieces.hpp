@@ -277,8 +277,9 @@ class folding {
         }
         State sum = std::move(*begun);
         const auto next = [&](std::size_t i) {
+            State joined = join_(sum, leaf(i));  // before the leaf is overwritten, if the scan is in place
             if constexpr (!Inclusive) hand_out(store, i, sum);
-            sum = join_(sum, leaf(i));
+            sum = std::move(joined);
             if constexpr (Inclusive) hand_out(store, i, sum);
         };
         for (; first + unrolled_leaves <= end; first += unrolled_leaves)
@@ -353,7 +354,7 @@ class folding {
             const State copy = prefix;
             store(leaf, std::addressof(copy));
         } else {
-            store(leaf, &prefix);
+            store(leaf, std::addressof(prefix));
         }
     }
     /// Folds in vector lanes, so that a fold need not wait for the previous one.

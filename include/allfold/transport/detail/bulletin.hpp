@@ -150,7 +150,7 @@ class alignas(line_bytes) bulletin {
     }
     [[nodiscard]] std::byte* make_room(std::uint32_t number, std::size_t bytes) {
         channel::buffer& filled = buffers_[number % cells];
-        if (filled.room < bytes) {
+        if (filled.data == nullptr || filled.room < bytes) {
             const std::size_t room = std::bit_ceil(bytes);
             std::byte* const larger = allocate_message(room);
             free_message(std::exchange(filled.data, larger));
