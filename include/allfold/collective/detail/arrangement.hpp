@@ -300,6 +300,17 @@ inline constexpr bool needs_arrangement =
     is_tensors<std::remove_cvref_t<X>> || has_option<typename Said::along, Options...> ||
     has_option<typename Said::displaced, Options...> || has_option<shards, Options...>;
 
+/// Rejects options for the output of a call in place, which is cut as the input is.
+template <class In, class... Options>
+[[nodiscard]] consteval bool require_one_cut() {
+    constexpr bool is_cut_once =
+        !std::same_as<In, absent> || !(has_option<concat_axis, Options...> ||
+                                       (has_option<split_axis, Options...> && has_option<output_blocks, Options...>));
+    static_assert(is_cut_once,
+                  "allfold: in place, the output is cut as the input is: pass only split_axis{} and input_blocks{}");
+    return is_cut_once;
+}
+
 /// Whether what a caller specifies about blocks makes sense; if not, a one-line compile error says what to write.
 template <class Collective, class In, class Out, class... Options>
 [[nodiscard]] consteval bool require_arrangement() {
@@ -340,11 +351,6 @@ template <class Collective, class In, class Out, class... Options>
     static_assert(says_own_place,
                   "allfold: in place, the blocks of the output are where those of the input are: pass only "
                   "input_displacements{}");
-    constexpr bool is_cut_once =
-        !std::same_as<In, absent> || !(has_option<concat_axis, Options...> ||
-                                       (has_option<split_axis, Options...> && has_option<output_blocks, Options...>));
-    static_assert(is_cut_once,
-                  "allfold: in place, the output is cut as the input is: pass only split_axis{} and input_blocks{}");
     constexpr bool has_list = is_tensors<std::remove_cvref_t<In>> || is_tensors<std::remove_cvref_t<Out>>;
     constexpr bool may_list = Collective::promise.cut != cut_for::ranks || cuts_one;
     static_assert(
@@ -361,7 +367,8 @@ template <class Collective, class In, class Out, class... Options>
         !list_has_blocks,
         "allfold: a list of tensors is cut tensor by tensor: specify how with tensors{...}.by(partition::ceil)");
     return (!has_axis || cuts_one) && (!has_axes || cuts_both) && has_lengths && says_one_place && says_own_place &&
-           is_cut_once && has_single_elements && (!has_list || may_list) && !list_has_axis && !list_has_blocks;
+           has_single_elements && (!has_list || may_list) && !list_has_axis && !list_has_blocks &&
+           require_one_cut<In, Options...>();
 }
 
 /// Hashes what must be the same on all ranks.
