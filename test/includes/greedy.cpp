@@ -141,6 +141,9 @@ static void fold_and_move(Comm& comm) {
     records state{x, y};
     all_reduce(comm, state, fused{greedy::add{}, greedy::add_rows{}});
     all_reduce(comm, tensors{x, y}, greedy::add{});
+    reduce_scatter(comm, tensors{all}, tensors{x}, greedy::add{});
+    all_gather(comm, x, tensor<number, 2>(all.data(), {ranks, ranks}), axis{1});
+    reduce_scatter(comm, tensor<number, 2>(all.data(), {ranks, ranks}), greedy::add{}, axis{1});
     reduce(comm, images(x, y), one, greedy::add{});
     all_reduce(comm, images(x, y), all, greedy::average{});
     inclusive_scan(comm, distributed(x, block_cyclic{1, 0, ranks * ranks}),
@@ -169,6 +172,11 @@ static void use_objects(Comm& comm) {
     reduce_scatter(comm, all, x, greedy::join{});
     word one = all_reduce(comm, word{"a"}, greedy::join{});
     reduce(comm, images(x, y), one, greedy::join{});
+    inclusive_scan(comm, images(x, y), greedy::join{});
+    exclusive_scan(comm, images(x, y), greedy::join{});
+    const block_cyclic layout{1, 0, ranks * ranks};
+    inclusive_scan(comm, distributed(x, layout), greedy::join{});
+    exclusive_scan(comm, distributed(x, layout), greedy::join{});
 }
 template <class Comm>
 static void send_messages(Comm& comm) {

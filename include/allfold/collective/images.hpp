@@ -350,7 +350,7 @@ class image_call final : public base_of_call<V> {
         require_lengths(out_, "output");
         if (out_.count() != in_.count())
             here().reject(errc::mismatch, {"there are ", out_.count(), " outputs for ", in_.count(), " images"});
-        require_images_apart(here(), in_, out_);
+        detail::require_images_apart(here(), in_, out_);
     }
 
     void store(std::span<const std::span<Out>> out, const state* fold) const {

@@ -53,7 +53,7 @@ std::size_t add_pieces(piece_list<T>& to, X& x) {
     std::size_t length = 0;
     if constexpr (!is_alike) {
     } else if constexpr (tensor_view<X>) {
-        for_each_run(x, [&](T* first, std::size_t count) {
+        detail::for_each_run(x, [&](T* first, std::size_t count) {
             to.push_back({first, count});
             length += count;
         });

@@ -128,7 +128,7 @@ template <class X>
 template <class X>
 [[nodiscard]] auto arrange_along(const arrangement_place& at, X& x, std::size_t along, const partition* blocks,
                                  const shards* order) {
-    const auto view = viewed(x);
+    const auto view = detail::viewed(x);
     using access = tensor_access<std::remove_const_t<decltype(view)>>;
     if (along >= access::rank)
         at.reject(errc::bad_argument,
@@ -142,11 +142,11 @@ template <class X>
                   {"the partition adds up to ", cut.total(), ", but axis ", along, " has extent ", extent});
     arranged<typename access::element_type> made;
     const auto ranks = static_cast<std::size_t>(at.size);
-    made.list.reserve(ranks, ranks * runs_of_block(view, along));
+    made.list.reserve(ranks, ranks * detail::runs_of_block(view, along));
     small_vector<std::size_t, inline_ranks> sizes;
     for (const int block : block_order(at, order)) {
         const std::size_t before = made.list.size();
-        add_slice(made.list, view, along, cut.offset(block), cut.extent(block));
+        detail::add_slice(made.list, view, along, cut.offset(block), cut.extent(block));
         sizes.push_back(made.list.size() - before);
     }
     made.blocks = partition::sizes(sizes);
@@ -178,7 +178,7 @@ template <class T>
     small_vector<partition::bounds, inline_ranks> cuts;  // of each tensor in turn
     cuts.reserve(tensors * ranks);
     const auto add_cut = [&](std::size_t i, const partition& cut) {
-        require_cut(at, list, i, cut);
+        detail::require_cut(at, list, i, cut);
         for (int block = 0; block < at.size; ++block) cuts.push_back(cut.bounds_of(block));
     };
     for (std::size_t i = 0; i < tensors; ++i)
@@ -191,7 +191,7 @@ template <class T>
         const std::size_t before = made.list.size();
         for (std::size_t i = 0; i < tensors; ++i) {
             const partition::bounds& of = cuts[i * ranks + static_cast<std::size_t>(block)];
-            add_elements(made.list, list.pieces_of(i), of.begin, of.end - of.begin);
+            detail::add_elements(made.list, list.pieces_of(i), of.begin, of.end - of.begin);
         }
         sizes.push_back(made.list.size() - before);
     }
@@ -232,7 +232,7 @@ template <class T>
     small_vector<std::size_t, inline_ranks> sizes;
     for (const int block : block_order(at, order)) {
         sizes.push_back(blocks.extent(block));
-        add_elements(made.list, all.pieces_of(0), first[static_cast<std::size_t>(block)], sizes.back());
+        detail::add_elements(made.list, all.pieces_of(0), first[static_cast<std::size_t>(block)], sizes.back());
     }
     made.blocks = partition::sizes(sizes);
     return made;
@@ -248,7 +248,7 @@ void require_block(const arrangement_place& at, const tensors<T>& block, const t
     const int own = block_order(at, order)[static_cast<std::size_t>(at.rank)];
     for (std::size_t i = 0; i < block.lengths().size(); ++i) {
         const partition cut = whole.cut(i, at.size);
-        require_cut(at, whole, i, cut);
+        detail::require_cut(at, whole, i, cut);
         if (const std::size_t needed = cut.extent(own); block.lengths()[i] != needed)
             at.reject(errc::mismatch,
                       {name, ": tensor ", i, " has ", block.lengths()[i], " elements, but ", needed, " are needed"});
@@ -257,9 +257,9 @@ void require_block(const arrangement_place& at, const tensors<T>& block, const t
 template <class Collective, class In, class Out>
 void require_shards(const arrangement_place& at, const tensors<In>& in, const tensors<Out>& out, const shards* order) {
     if constexpr (cuts_input<Collective> && !cuts_output<Collective>)
-        require_block(at, out, in, order, "the output");
+        detail::require_block(at, out, in, order, "the output");
     else if constexpr (cuts_output<Collective> && !cuts_input<Collective>)
-        require_block(at, in, out, order, "the input");
+        detail::require_block(at, in, out, order, "the input");
 }
 
 template <class Wanted>
@@ -407,7 +407,7 @@ template <class X>
     if (order != nullptr) hash.add(order->blocks());
     for (int block = 0; blocks != nullptr && block < blocks->blocks(); ++block) hash.add_one(blocks->extent(block));
     const std::uint64_t value = hash.mark().value;
-    return {value, kept_texts::find_or_make(value, [&] { return text_of_lists(list, order, along); })};
+    return {value, kept_texts::find_or_make(value, [&] { return detail::text_of_lists(list, order, along); })};
 }
 /// The same for a list, or a tensor, whose blocks have not been arranged in order.
 template <class T>
@@ -424,7 +424,7 @@ template <class Said, class X, class... Options>
 [[nodiscard]] auto arrange(const arrangement_place& at, X& x, const Options&... options) {
     const shards* const order = find_option<shards>(options...);
     if constexpr (is_tensors<std::remove_const_t<X>>) {
-        return arrange_list(at, x, nullptr, order);
+        return detail::arrange_list(at, x, nullptr, order);
     } else {
         using blocks_type = typename Said::blocks;
         using displaced = typename Said::displaced;
@@ -432,13 +432,14 @@ template <class Said, class X, class... Options>
         if constexpr (!std::same_as<blocks_type, partition>)
             if (const blocks_type* const own = find_option<blocks_type>(options...)) blocks = &own->blocks;
         if constexpr (has_option<typename Said::along, Options...>)
-            return arrange_along(at, x, find_option<typename Said::along>(options...)->number, blocks, order);
+            return detail::arrange_along(at, x, find_option<typename Said::along>(options...)->number, blocks, order);
         else if constexpr (!has_option<displaced, Options...>)
-            return arrange_list(at, tensors(x), blocks, order);
+            return detail::arrange_list(at, tensors(x), blocks, order);
         else if constexpr (std::same_as<displaced, displacements>)
-            return arrange_displaced(at, tensors(x), *blocks, *find_option<displaced>(options...), order);
+            return detail::arrange_displaced(at, tensors(x), *blocks, *find_option<displaced>(options...), order);
         else
-            return arrange_displaced(at, tensors(x), *blocks, find_option<displaced>(options...)->blocks, order);
+            return detail::arrange_displaced(at, tensors(x), *blocks, find_option<displaced>(options...)->blocks,
+                                             order);
     }
 }
 

@@ -472,14 +472,14 @@ template <class X, class... Options>
     if constexpr (is_tensors<std::remove_cv_t<X>>) {
         return cut_list<typename X::element_type>(x, ranks);
     } else {
-        using element = typename tensor_access<decltype(viewed(x))>::element_type;
-        return cut_tensor<element>(viewed(x), find_option<axis>(options...)->number, find_option<partition>(options...),
-                                   ranks);
+        using element = typename tensor_access<decltype(detail::viewed(x))>::element_type;
+        return cut_tensor<element>(detail::viewed(x), find_option<axis>(options...)->number,
+                                   find_option<partition>(options...), ranks);
     }
 }
 template <class X, class... Options>
-using cut_of =
-    const decltype(cut_in_place(std::declval<std::remove_reference_t<X>&>(), 0, std::declval<const Options&>()...));
+using cut_of = const decltype(detail::cut_in_place(std::declval<std::remove_reference_t<X>&>(), 0,
+                                                   std::declval<const Options&>()...));
 
 /// Whether the only argument that a collective cuts has such a form.
 template <class Collective, class In, class Out, class... Options>
@@ -512,9 +512,9 @@ template <class Collective, class In, class Out, class Comm, class Op, class... 
 /// the pieces in block order takes longer than a short call.
 template <class Collective, class X, class Comm, class Op, class... Options>
 [[nodiscard]] bool run_cut_in_place(Comm& comm, const Op& op, X& x, const Options&... options) {
-    cut_of<X, Options...> cut = cut_in_place(x, comm.size(), options...);
+    cut_of<X, Options...> cut = detail::cut_in_place(x, comm.size(), options...);
     const operands_given<absent, cut_of<X, Options...>> data{cut};
-    return cut.is_plain() && run_remembered<Collective>(comm, op, data, options..., mark_of_cut(cut));
+    return cut.is_plain() && run_remembered<Collective>(comm, op, data, options..., detail::mark_of_cut(cut));
 }
 template <class Collective, class In, class Out, class Comm, class Op, class... Options>
 [[nodiscard]] bool run_cut_out_of_place(Comm& comm, const Op& op, In& in, Out& out, const Options&... options) {
@@ -525,15 +525,15 @@ template <class Collective, class In, class Out, class Comm, class Op, class... 
             return true;
     };
     if constexpr (cuts_input<Collective>) {
-        cut_of<In, Options...> cut = cut_in_place(in, comm.size(), options...);
+        cut_of<In, Options...> cut = detail::cut_in_place(in, comm.size(), options...);
         const operands_given<cut_of<In, Options...>, Out> data{cut, out};
         return cut.is_plain() && is_block(cut, out) &&
-               run_remembered<Collective>(comm, op, data, options..., mark_of_cut(cut));
+               run_remembered<Collective>(comm, op, data, options..., detail::mark_of_cut(cut));
     } else {
-        cut_of<Out, Options...> cut = cut_in_place(out, comm.size(), options...);
+        cut_of<Out, Options...> cut = detail::cut_in_place(out, comm.size(), options...);
         const operands_given<In, cut_of<Out, Options...>> data{in, cut};
         return cut.is_plain() && is_block(cut, in) &&
-               run_remembered<Collective>(comm, op, data, options..., mark_of_cut(cut));
+               run_remembered<Collective>(comm, op, data, options..., detail::mark_of_cut(cut));
     }
 }
 
@@ -564,11 +564,11 @@ decltype(auto) in_block_order(Comm& comm, X&& x, Next next, const Options&... op
         auto made = make_or_abort(comm, [&] {
             const arrangement_place at{Collective::promise.name, comm.rank(), comm.size()};
             auto all = arrange<options_used>(at, x, options...);
-            if constexpr (cuts_both && !may_differ) require_uniform(at, all, IsInput ? "input" : "output");
+            if constexpr (cuts_both && !may_differ) detail::require_uniform(at, all, IsInput ? "input" : "output");
             return all;
         });
-        const list_mark mark = mark_of_lists(x, find_option<shards>(options...), cuts_both ? nullptr : &made.blocks,
-                                             find_option<axis>(options...));
+        const list_mark mark = detail::mark_of_lists(x, find_option<shards>(options...),
+                                                     cuts_both ? nullptr : &made.blocks, find_option<axis>(options...));
         if constexpr (!cuts_both)
             return next(made.list, mark, made.blocks);
         else if constexpr (may_differ)
