@@ -141,7 +141,8 @@ LISTS_OF = ("list", "reduce_scatter_list", "all_gather_list")
 ELEMENTS = {"merge": STATE, "scan": MATRIX, "product": MATRIX, "halo": 24, "together": 12, "all_gather_axis": 32,
             "images": 16, **dict.fromkeys(LISTS_OF, 32)}  # bytes; in other rows a float
 IN_BLOCKS = ("all_gather", "reduce_scatter", "scatter", "gather", "all_to_all", "reduce_scatter_bf16",
-             "reduce_scatter_list", "all_gather_list", "together", "all_gather_axis")
+             "reduce_scatter_list", "all_gather_list", "together", "all_gather_axis", "all_gather_uneven",
+             "reduce_scatter_uneven")
 IN_PAIRS = ("ping_pong", "message_rate")  # of ranks
 WITHOUT_MPI = ("persistent",)  # needs MPI 4
 PLACEMENTS = ("smt", "near", "far", "one")

@@ -35,6 +35,9 @@ struct row {
     bool with_barrier = false;  ///< timed with a barrier, since ranks do not all wait for each other
 
     [[nodiscard]] bool is_in_pairs() const { return name == "ping_pong" || name == "message_rate"; }
+    /// Whether every rank has a block of the operand, with an element at least. Where blocks are uneven, the bound has
+    /// equal ones.
+    [[nodiscard]] bool is_cut() const { return in_blocks || name.ends_with("_uneven"); }
 };
 inline constexpr std::array rows{
     row{"all_reduce", 4, "float", "sum"},
@@ -115,7 +118,7 @@ inline constexpr std::size_t operations_in_flight = 16;
 /// Throws `std::invalid_argument` if a size is not a whole number of elements, in each block.
 [[nodiscard]] inline cell cell_of(const row& of, int ranks, std::string_view size) {
     cell what{of, ranks, number_of(size, of.element, of.element == 0 ? 0 : std::size_t{1} << 40)};
-    const std::size_t unit = of.element * what.blocks();
+    const std::size_t unit = of.element * (of.is_cut() ? static_cast<std::size_t>(ranks) : 1);
     if (unit != 0 && (what.bytes < unit || what.bytes % unit != 0))
         throw std::invalid_argument(std::string(of.name) + ": " + std::string(size) + " bytes are not a multiple of " +
                                     std::to_string(unit));

@@ -22,7 +22,7 @@ namespace bench {
 [[nodiscard]] inline double bus_factor(const cell& what) {
     const auto& name = what.of.name;
     const double others = static_cast<double>(what.ranks - 1) / what.ranks;
-    if (what.of.in_blocks || name == "all_to_all_by_sizes" || name.ends_with("_uneven")) return others;
+    if (what.of.is_cut() || name == "all_to_all_by_sizes") return others;
     const bool all_reduces = what.of.fold != "none" && name != "reduce" && !name.ends_with("scan");
     return all_reduces ? 2 * others : 1;
 }

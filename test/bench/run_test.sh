@@ -58,6 +58,8 @@ refuses "64 is less than one element of merge, which takes 264 bytes" bench --ov
 refuses "2 is less than one element of all_reduce, which takes 4 bytes" bench --rows all_reduce --sizes 64,2
 refuses "8 is less than one element of reduce_scatter, which takes 16 bytes at 4 ranks" \
     bench --rows reduce_scatter --ranks 2,4 --sizes 8
+refuses "8 is less than one element of all_gather_uneven, which takes 16 bytes at 4 ranks" \
+    bench --rows all_gather_uneven --ranks 4 --sizes 8
 refuses "of memory" bench --rows in_flight --ranks 16 --sizes 4096M
 refuses "unrecognized arguments: --bogus" bench --bogus
 refuses "--csv: absent/t.csv cannot be written" bench --csv absent/t.csv
@@ -75,6 +77,7 @@ refuses "'17' is not a number from 1 to 16" threads 17 all_reduce:8
 refuses "there is no row product" threads 2 product:32
 refuses "all_reduce: sizes are missing" threads 2 all_reduce
 refuses "all_gather: 12 bytes are not a multiple of 8" threads 2 all_gather:12
+refuses "all_gather_uneven: 8 bytes are not a multiple of 16" threads 4 all_gather_uneven:8
 refuses "'3' is not a number from 4" threads --table 2 all_reduce:3
 
 # --- Known times: one size twice as slow as the bound, one equal to it; MPI 3 and 12 times slower, and the other

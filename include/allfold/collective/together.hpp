@@ -3,6 +3,7 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -31,6 +32,18 @@ class bound_call {
         return handles::take(std::apply(
             [&](auto&&... each) { return Collective{}.prepare(comm, std::forward<decltype(each)>(each)...); },
             std::move(arguments_)));
+    }
+    /// The call as the communicator remembers it; nothing if it does not.
+    template <communicator Comm>
+    [[nodiscard]] recalled_call recall(Comm& comm) {
+        return std::apply(
+            [&](auto&... each) {
+                if constexpr (requires { Collective{}.recall(comm, each...); })
+                    return Collective{}.recall(comm, each...);
+                else
+                    return recalled_call{};
+            },
+            arguments_);
     }
 
   private:
@@ -95,6 +108,8 @@ class bundled final : public at_once<Comm> {
 struct together_verbs {
     template <communicator Comm, class... Parts>
     void operator()(Comm& comm, Parts... parts) const {
+        if constexpr (Comm::shares_memory && (is_bound_call<Parts> && ...))
+            if (make_or_abort(comm, [&] { return run_recalled(comm, parts...); })) return;
         start(comm, std::move(parts)...).wait();
     }
     template <communicator Comm, class... Parts>
@@ -109,6 +124,20 @@ struct together_verbs {
     }
 
   private:
+    /// Runs the parts if the communicator remembers all of them; otherwise false.
+    template <communicator Comm, class... Parts>
+    [[nodiscard]] static bool run_recalled(Comm& comm, Parts&... parts) {
+        if constexpr (Comm::has_short_path && sizeof...(Parts) > 0) {
+            if (comm.background().is_running() || background::in_flight()) return false;
+            const std::array<recalled_call, sizeof...(Parts)> calls{parts.recall(comm)...};
+            for (const recalled_call& each : calls)
+                if (each.what == nullptr) return false;
+            run_together(comm, calls);
+            return true;
+        }
+        return false;
+    }
+
     template <communicator Comm, class... Parts>
     static std::unique_ptr<pending> make(Comm& comm, Parts&... parts) {
         constexpr bool are_calls = (is_bound_call<Parts> && ...);

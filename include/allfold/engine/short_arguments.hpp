@@ -3,6 +3,7 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
@@ -20,6 +21,7 @@
 #include "allfold/engine/short_list.hpp"
 #include "allfold/engine/short_pair.hpp"
 #include "allfold/engine/short_task.hpp"
+#include "allfold/engine/short_together.hpp"
 
 /// @file
 /// The arguments of a call that may repeat an earlier one, bound to memory where they lie.
@@ -188,6 +190,18 @@ class short_arguments {
         if (known == nullptr) return nullptr;
         return std::make_unique<short_task_with<Comm, Op>>(comm, *known, layout(*known, functions, op), input().columns,
                                                            output_.memory().columns, op);
+    }
+
+    /// The call that the communicator remembers, with these operands; nothing if it remembers none. Not for lists.
+    template <class Comm>
+    [[nodiscard]] recalled_call recall(Comm& comm, const Op& op, const call_key& key) const {
+        recalled_call found;
+        found.what = short_calls::find(comm.background(), key, row_bytes());
+        if (found.what == nullptr) return found;
+        found.rows = layout(*found.what, functions, op);
+        std::copy_n(input().columns, columns, found.input.begin());
+        std::copy_n(output_.memory().columns, columns, found.result.begin());
+        return found;
     }
 
   private:

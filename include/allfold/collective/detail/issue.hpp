@@ -585,6 +585,22 @@ decltype(auto) in_block_order(Comm& comm, X&& x, Next next, const Options&... op
 template <class X, class... Options>
 inline constexpr bool may_be_arranged = is_tensors<std::remove_cvref_t<X>> || (is_arrangement<Options> || ...);
 
+/// The call as the communicator remembers it, to be run together with others; nothing if the engine has to look at it.
+/// Until then the operator, and what the arguments refer to, stay where they are.
+template <class Collective, class In, class Out, class Comm, class Op, class... Options>
+[[nodiscard]] recalled_call recall_if_short(Comm& comm, const Op& op, const operands_given<In, Out>& data,
+                                            const Options&... options) {
+    if constexpr (!may_be_arranged<In, Options...> && !may_be_arranged<Out, Options...>) {
+        if constexpr (may_be_remembered<verb::prepare, Comm, Op, In, Out, Options...>) {
+            using used = short_arguments<Op, In, Out>;
+            const used bound(data);
+            const call_key key = find_key<Collective>(bound, op, comm.size(), options...);
+            if (key.types != nullptr) return bound.recall(comm, op, key);
+        }
+    }
+    return {};
+}
+
 /// The same as `issue`, for arguments whose blocks may be anywhere.
 template <verb V, class Collective, class X, class Comm, class Op, class... Options>
 outcome_of<V> issue_in_place(Comm& comm, const Op& op, X&& x, const Options&... options) {

@@ -384,6 +384,17 @@ class folding_verbs : public verbs_without_communicator {
     [[nodiscard]] auto with(Arguments&&... arguments) const {
         return bound_call<Collective, Arguments...>(std::forward<Arguments>(arguments)...);
     }
+    /// Such a part as the communicator remembers it; nothing if it does not.
+    template <communicator Comm, class X, class Op, any_option... Options>
+        requires(!has_custom_path<X>)
+    [[nodiscard]] recalled_call recall(Comm& comm, X& x, const Op& op, const Options&... options) const {
+        return recall_if_short<Collective>(comm, op, operands_given<absent, X&>{x}, options...);
+    }
+    template <communicator Comm, class In, class Out, class Op, any_option... Options>
+        requires(!any_option<Op> && !operation_on<Out, In> && !has_custom_path<In>)
+    [[nodiscard]] recalled_call recall(Comm& comm, In& in, Out& out, const Op& op, const Options&... options) const {
+        return recall_if_short<Collective>(comm, op, operands_given<In&, Out&>{in, out}, options...);
+    }
 
     // Catches calls that fit none of these forms.
     using verbs_without_communicator::operator(), verbs_without_communicator::start,
@@ -516,6 +527,17 @@ class moving_verbs : public verbs_without_communicator {
     template <class... Arguments>
     [[nodiscard]] auto with(Arguments&&... arguments) const {
         return bound_call<Collective, Arguments...>(std::forward<Arguments>(arguments)...);
+    }
+    /// Such a part as the communicator remembers it; nothing if it does not.
+    template <communicator Comm, class X, any_option... Options>
+        requires(!any_option<X>)
+    [[nodiscard]] recalled_call recall(Comm& comm, X& x, const Options&... options) const {
+        return recall_if_short<Collective>(comm, no_fold{}, operands_given<absent, X&>{x}, options...);
+    }
+    template <communicator Comm, class In, class Out, any_option... Options>
+        requires(!any_option<Out>)
+    [[nodiscard]] recalled_call recall(Comm& comm, In& in, Out& out, const Options&... options) const {
+        return recall_if_short<Collective>(comm, no_fold{}, operands_given<In&, Out&>{in, out}, options...);
     }
 
     // Catches calls that fit none of these forms.
