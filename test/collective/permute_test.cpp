@@ -236,16 +236,18 @@ TEST_CASE("a list that is no permutation is refused on every rank, with what is 
 }
 
 TEST_CASE("a list that is no permutation is refused where calls are remembered too") {
-    const auto after_identity = [](const destinations& list) {
+    const auto after = [](const auto& first, const destinations& list) {
         return outcomes_on_ranks(3, [&](auto& comm) {
             int x = comm.rank();
-            for (int turn = 0; turn < 3; ++turn) allfold::permute(comm, x, destinations{0, 1, 2});
+            for (int turn = 0; turn < 3; ++turn) allfold::permute(comm, x, first);
             allfold::permute(comm, x, list);
         });
     };
+    const auto after_identity = [&](const destinations& list) { return after(destinations{0, 1, 2}, list); };
     CHECK(says(after_identity({0, 1, 0}), errc::bad_rank, "rank 0 is the destination of ranks 0 and 2"));
     CHECK(says(after_identity({0, 1, 2, 3}), errc::bad_argument, "has 4 entries for 3 ranks"));
     CHECK(says(after_identity({16, 0, 2}), errc::bad_rank, "the destination 16 of rank 0"));
+    CHECK(says(after(shift{1}, {1, 0, 0}), errc::bad_rank, "rank 0 is the destination of ranks 1 and 2"));
 }
 
 TEST_CASE("different permutations are a mismatch that shows both, and nothing wrong is written") {

@@ -376,10 +376,17 @@ class image_call final : public base_of_call<V> {
     }
     void fold_images() {
         if (in_.count() == 0) return set_identities();
-        if constexpr (folds_columns)
-            fold_in_chunks();
-        else
+        if constexpr (!folds_columns)
             for (std::size_t k = 0; k < in_.count(); ++k) fold_image(k);
+        else if (are_contiguous())
+            fold_contiguous();
+        else
+            fold_pieces();
+    }
+    [[nodiscard]] bool are_contiguous() const {
+        for (std::size_t k = 0; k < in_.count(); ++k)
+            if (in_.pieces_of(k).size() != 1) return false;
+        return true;
     }
     void fold_image(std::size_t k) {
         std::size_t i = 0;
@@ -392,9 +399,20 @@ class image_call final : public base_of_call<V> {
                 ++i;
             }
     }
-    /// As many elements at a time as fit into the nearest cache along with their fold.
-    void fold_in_chunks() {
-        constexpr std::size_t chunk = std::max<std::size_t>((8 << 10) / sizeof(state), 1);
+    // As many elements at a time as fit into the nearest cache along with their fold.
+    static constexpr std::size_t chunk = std::max<std::size_t>((8 << 10) / sizeof(state), 1);
+
+    void fold_contiguous() {
+        const auto image = [this](std::size_t k) { return in_.pieces_of(k).front().data(); };
+        if (in_.count() == 1) static_cast<void>(std::copy_n(image(0), in_.length(), folds_.data()));
+        for (std::size_t at = 0; at < in_.length() && in_.count() > 1; at += chunk) {
+            const std::size_t n = std::min(chunk, in_.length() - at);
+            state* const to = folds_.data() + at;
+            fold_run(image(0) + at, image(1) + at, to, n);
+            for (std::size_t k = 2; k < in_.count(); ++k) fold_run(to, image(k) + at, to, n);
+        }
+    }
+    void fold_pieces() {
         small_vector<element_cursor<T>, 8> cursors;
         for (std::size_t k = 0; k < in_.count(); ++k) cursors.push_back(element_cursor<T>(in_.pieces_of(k)));
         for (std::size_t at = 0; at < in_.length(); at += chunk)
@@ -406,11 +424,13 @@ class image_call final : public base_of_call<V> {
                     if (&each == cursors.data())
                         std::ranges::copy(run, to);
                     else
-                        fold_column<Op, state>(std::addressof(op_), address(to), address(run.data()), address(to),
-                                               run.size());
+                        fold_run(to, run.data(), to, run.size());
                     to += run.size();
                 }
             }
+    }
+    void fold_run(const state* left, const value* right, state* to, std::size_t n) const {
+        fold_column<Op, state>(std::addressof(op_), address(left), address(right), address(to), n);
     }
     template <class X>
     [[nodiscard]] static auto* address(X* of) noexcept {

@@ -180,6 +180,7 @@ struct together_verbs {
 /// - A part is any collective with any arguments and options; no part may use what another part writes.
 /// - Cost: the rounds of the longest part, not the sum over all parts. If ranks do not share memory, messages of parts
 ///   with at most 2 KiB in all are copied into packets; those of longer parts, and of objects, are sent on their own.
+///   If they do, short parts that are called together again cost hardly more than their messages.
 /// - Errors: those of the parts, and `mismatch` if ranks name different numbers of parts; on shared memory the latter
 ///   behaves as if one rank made one call fewer.
 /// - Example: examples/collectives.cpp
