@@ -221,6 +221,17 @@ TEMPLATE_TEST_CASE("an exact sum has one representation, however it came about",
     CHECK_FALSE(up == down);
 }
 
+TEMPLATE_TEST_CASE("an exact sum can be added to itself", "", float, double) {
+    for (const TestType x : {TestType(1), TestType(-1), TestType(-0.3), least<TestType>, -greatest<TestType> / 4}) {
+        exact_accumulator<TestType> all;
+        all += x;
+        const auto same = all;
+        all += *&all;
+        CHECK(same_bits<TestType>(all, x + x));
+        CHECK(all == exact_sum<TestType>()(same, same));
+    }
+}
+
 TEST_CASE("exact sums lift numbers of their type alone, and keep accumulators as they are") {
     STATIC_REQUIRE(allfold::lifting_operator<exact_sum<double>, double>);
     STATIC_REQUIRE_FALSE(allfold::lifting_operator<exact_sum<double>, exact_accumulator<double>>);

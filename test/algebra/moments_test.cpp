@@ -89,6 +89,11 @@ TEST_CASE("the mean of numbers whose sum is none is there still") {
     CHECK(of<complex>({{most, 1}, {most, 3}}).mean == complex(most, 2));
 }
 
+TEST_CASE("moments of long doubles are as precise as these") {
+    const auto all = moments()(moments_state(0.0L), moments_state(0.0L));
+    CHECK(moments()(all, moments_state(1.0L)).mean == 1.0L / 3);
+}
+
 TEST_CASE("moments of complex numbers have a real variance") {
     using complex = std::complex<double>;
     const auto all = of<complex>({{1, 1}, {1, -1}, {-1, 1}, {-1, -1}});

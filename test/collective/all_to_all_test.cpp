@@ -321,3 +321,38 @@ TEST_CASE("the block of a rank for itself must have the length of its place, whi
                                    std::to_string(place) + " in the output"));
         }
 }
+
+TEST_CASE("by sizes, a view may have more room than it needs, and an output is not resized if it is the input") {
+    on_ranks(3, [](auto& comm) {
+        const int self = comm.rank();
+        const std::vector<int> in(static_cast<std::size_t>(3 * (self + 1)), self), sizes(3, self + 1);
+        for (const std::ptrdiff_t stride : {1, 2}) {
+            std::vector<int> memory(30, -1), expected(memory);
+            for (std::size_t i = 0; const int x : {0, 1, 1, 2, 2, 2}) {
+                expected[i] = x;
+                i += static_cast<std::size_t>(stride);
+            }
+            const auto layout =
+                allfold::all_to_all(comm, in, sizes, allfold::tensor<int, 1>(memory.data(), {10}, {stride}));
+            expect(layout == allfold::partition::sizes({1, 2, 3}) && memory == expected, "a view with room");
+        }
+    });
+    const auto small = outcomes_on_ranks(2, [](auto& comm) {
+        const std::vector<int> in(4, comm.rank()), sizes(2, 2);
+        std::vector<int> memory(8);
+        allfold::all_to_all(comm, in, sizes, allfold::tensor<int, 1>(memory.data(), {3}, {2}));
+    });
+    CHECK((small[0].says("the output has room for 3 elements, but 4 arrive") ||
+           small[1].says("the output has room for 3 elements, but 4 arrive")));
+    for (const int length : {1, 40}) {
+        const auto same = outcomes_on_ranks(2, [length](auto& comm) {
+            const std::vector<int> sizes = comm.rank() == 0 ? std::vector{length, length} : std::vector{0, length};
+            std::vector<int> x(static_cast<std::size_t>(sizes[0] + sizes[1]), 7);
+            const std::size_t before = x.size();
+            const outcome own = outcome_of([&] { allfold::all_to_all(comm, x, sizes, x); });
+            expect(x.size() == before, "resized");
+            if (!own.succeeded()) throw std::runtime_error(own.text);
+        });
+        CHECK((same[0].says("the output is also the input") || same[1].says("the output is also the input")));
+    }
+}

@@ -93,6 +93,35 @@ TEST_CASE("in_sync::all: other ranks may write an input until they enter") {
     SUCCEED();
 }
 
+TEST_CASE("in_sync::all: other ranks may write images, and what a rank sends to whom, until they enter") {
+    std::vector<int> images[2] = {std::vector<int>(4, 1), std::vector<int>(4, 1)}, sizes[2] = {{1, 2}, {1, 2}};
+    std::atomic<int> stage = 0;
+    on_ranks(2, [&](auto& comm) {
+        const auto self = static_cast<std::size_t>(comm.rank());
+        auto& own = images[self];
+        await(stage, comm.rank());
+        std::vector<int> folds(4);
+        persistent op =
+            allfold::all_reduce.prepare(comm, allfold::images(own, own), folds, allfold::sum(), in_sync::all);
+        if (self == 1) images[0].assign(4, 100);
+        op.start();
+        stage = comm.rank() + 1;
+        op.wait();
+        expect(folds == std::vector<int>(4, 202), "images");
+
+        await(stage, 2 + comm.rank());
+        std::vector<int> in(3, comm.rank()), out;
+        if (self == 1) {
+            for (int i = 0; i < 300; ++i) std::this_thread::yield();  // until the other one waits in its call
+            sizes[0] = {2, 1};
+        }
+        stage = 3;
+        allfold::all_to_all(comm, in, sizes[self], out, in_sync::all);
+        expect(out == (self == 0 ? std::vector{0, 0, 1} : std::vector{0, 1, 1}), "sizes");
+    });
+    SUCCEED();
+}
+
 TEST_CASE("out_sync::all: other ranks' outputs are complete where the call returns") {
     for (const int size : {1, 2, 4, 7}) {
         std::vector<std::vector<int>> outputs(static_cast<std::size_t>(size), std::vector<int>(long_enough, -1));

@@ -123,6 +123,26 @@ TEST_CASE("records refer to the elements of ranges and keep views") {
     STATIC_REQUIRE(std::same_as<decltype(records(constant)), records<tensor<const int, 1>>>);
 }
 
+namespace {
+
+/// A range whose size is signed, as those of some libraries.
+struct signed_range {
+    int* first;
+    [[nodiscard]] int* begin() const { return first; }
+    [[nodiscard]] int* end() const { return first + 2; }
+    [[nodiscard]] std::ptrdiff_t size() const { return 2; }
+};
+
+}  // namespace
+
+TEST_CASE("records of one tensor can be copied, and take ranges of any type of size") {
+    int numbers[2] = {1, 2};
+    records one{signed_range{numbers}};
+    records same(one);
+    CHECK(std::get<0>(same.views()).data() == numbers);
+    CHECK(std::get<0>(same.views()).extent(0) == 2);
+}
+
 TEST_CASE("rows of online softmax are merged by every algorithm of all_reduce") {
     on_contributions([](auto& comm, const contributions& parts, int size, std::size_t rows) {
         for_each_algorithm(allfold::all_reduce, size, [&](const std::string& name, auto... options) {

@@ -297,3 +297,31 @@ TEST_CASE("values that are made of something only are lifted, and lowered") {
     });
     SUCCEED();
 }
+
+namespace {
+
+/// Five of these would leave no room on the stack of a thread.
+struct large_state {
+    std::array<double, 1 << 17> sums;
+};
+struct sum_of_many {
+    static constexpr allfold::law_set laws = allfold::law::associative | allfold::law::commutative;
+    large_state operator()(const large_state& a, const large_state&) const { return a; }
+    [[nodiscard]] large_state lift(int x) const {
+        large_state made{};
+        made.sums[0] = x;
+        return made;
+    }
+    [[nodiscard]] int lower(const large_state& x, int) const { return static_cast<int>(x.sums[0]); }
+};
+
+}  // namespace
+
+TEST_CASE("large states of short values do not lie on the stack") {
+    on_ranks(3, [](auto& comm) {
+        std::vector<int> x(2, 7);
+        allfold::all_reduce(comm, x, sum_of_many());
+        expect(x == std::vector(2, 7), "wrong");
+    });
+    SUCCEED();
+}

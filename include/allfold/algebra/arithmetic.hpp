@@ -181,12 +181,12 @@ template <real_number T>
 
 template <real_number T>
 [[nodiscard]] constexpr T lesser(T a, T b) noexcept {
-    return unless_nan(a, b, lower_of_equal(a < b ? a : b, b < a ? b : a));
+    return detail::unless_nan(a, b, detail::lower_of_equal(a < b ? a : b, b < a ? b : a));
 }
 
 template <real_number T>
 [[nodiscard]] constexpr T greater(T a, T b) noexcept {
-    return unless_nan(a, b, upper_of_equal(a < b ? b : a, b < a ? a : b));
+    return detail::unless_nan(a, b, detail::upper_of_equal(a < b ? b : a, b < a ? a : b));
 }
 
 }  // namespace detail

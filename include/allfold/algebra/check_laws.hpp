@@ -145,7 +145,7 @@ class law_check {
 
     [[nodiscard]] constexpr broken_law broken_by(const T& a, const T& b) const {
         const T folded = fold(a, b);
-        if (!equal_(fold_two<T>(copy_, a, b), folded)) return broken_law::copyable;
+        if (!equal_(detail::fold_two<T>(copy_, a, b), folded)) return broken_law::copyable;
         if (is_commutative() && !equal_(fold(b, a), folded)) return broken_law::commutative;
         return broken_law::none;
     }
@@ -164,7 +164,7 @@ class law_check {
         else
             return laws.has(law::commutative);
     }
-    [[nodiscard]] constexpr T fold(const T& a, const T& b) const { return fold_two<T>(op_, a, b); }
+    [[nodiscard]] constexpr T fold(const T& a, const T& b) const { return detail::fold_two<T>(op_, a, b); }
 
     const Op& op_;
     Op copy_;

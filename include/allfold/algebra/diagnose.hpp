@@ -72,7 +72,7 @@ template <class Op, class T>
 /// Whether `Op` is an associative operator on T; a compile-time error if it is not.
 template <class Op, class T>
 [[nodiscard]] consteval bool require_associative() {
-    using operation = std::remove_cvref_t<Op>;
+    using operation = std::decay_t<Op>;  // a function is passed as a pointer
     constexpr bool fine = associative_operator<operation, T>;
     if constexpr (fine)
         return require_fitting_identity<operation, T>();

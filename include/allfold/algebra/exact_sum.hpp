@@ -69,9 +69,10 @@ class exact_accumulator {
     constexpr exact_accumulator& operator+=(const exact_accumulator& other) noexcept {
         std::uint64_t carry = 0;
         for (std::size_t i = 0; i < words; ++i) {
-            const std::uint64_t both = words_[i] + other.words_[i];
+            const std::uint64_t theirs = other.words_[i];  // which may be this very word
+            const std::uint64_t both = words_[i] + theirs;
             words_[i] = both + carry;
-            carry = static_cast<std::uint64_t>(both < other.words_[i]) | static_cast<std::uint64_t>(words_[i] < both);
+            carry = static_cast<std::uint64_t>(both < theirs) | static_cast<std::uint64_t>(words_[i] < both);
         }
         seen_ |= other.seen_;
         return *this;

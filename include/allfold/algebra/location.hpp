@@ -42,7 +42,7 @@ template <real_number T>
 template <class T>
 [[nodiscard]] constexpr bool below(const T& a, const T& b) {
     if constexpr (real_number<T>)
-        return a < b || (a == 0 && b == 0 && is_negative_zero(a) && !is_negative_zero(b));
+        return a < b || (a == 0 && b == 0 && detail::is_negative_zero(a) && !detail::is_negative_zero(b));
     else
         return a < b;
 }
@@ -58,7 +58,7 @@ template <class T>
 /// NaN before any number, then by `better(value, other)`, then the lower index.
 template <class T, class Better>
 [[nodiscard]] constexpr located<T> best_of(const located<T>& a, const located<T>& b, Better better) {
-    const bool a_is_nan = is_nan(a.value), b_is_nan = is_nan(b.value);
+    const bool a_is_nan = detail::is_nan(a.value), b_is_nan = detail::is_nan(b.value);
     if (a_is_nan != b_is_nan) return a_is_nan ? a : b;
     if (better(a.value, b.value)) return a;
     if (better(b.value, a.value)) return b;

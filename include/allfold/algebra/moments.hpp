@@ -106,7 +106,7 @@ inline constexpr bool is_moments_state<moments_state<T>> = true;
 ///
 /// Commutative to the last bit, associative up to rounding; the count is exact. Only differences are squared, so that
 /// numbers far from 0 lose no precision. The variance of equal numbers is 0. A part without numbers is the identity. If
-/// any number is NaN or infinite, neither mean nor m2 is finite.
+/// any of several numbers is NaN or infinite, neither mean nor m2 is finite.
 struct moments {
     template <detail::divisible T>
     [[nodiscard]] constexpr moments_state<T> operator()(const moments_state<T>& a, const moments_state<T>& b) const {
@@ -116,11 +116,12 @@ struct moments {
         const auto& more = a.count < b.count ? b : a;
         const auto& less = a.count < b.count ? a : b;
         const std::int64_t count = a.count + b.count;
-        const double share = static_cast<double>(less.count) / static_cast<double>(count);
+        using wide = detail::at_least_double<real>;
+        const wide share = static_cast<wide>(less.count) / static_cast<wide>(count);
         const T apart = static_cast<T>(less.mean - more.mean);
         const T middle = a.count == b.count ? detail::halfway(a.mean, b.mean)
                                             : static_cast<T>(more.mean + static_cast<real>(share) * apart);
-        const auto weight = static_cast<detail::at_least_double<real>>(share * static_cast<double>(more.count));
+        const wide weight = share * static_cast<wide>(more.count);
         const auto between = static_cast<real>(detail::squared(apart) * weight);
         return {count, middle, static_cast<real>(static_cast<real>(a.m2 + b.m2) + between)};
     }

@@ -22,10 +22,10 @@ namespace detail {
 /// index.
 template <class T>
 [[nodiscard]] constexpr bool ranks_before(const located<T>& a, const located<T>& b) {
-    const bool a_is_nan = is_nan(a.value), b_is_nan = is_nan(b.value);
+    const bool a_is_nan = detail::is_nan(a.value), b_is_nan = detail::is_nan(b.value);
     if (a_is_nan != b_is_nan) return a_is_nan;
-    if (below(b.value, a.value)) return true;
-    if (below(a.value, b.value)) return false;
+    if (detail::below(b.value, a.value)) return true;
+    if (detail::below(a.value, b.value)) return false;
     return a.index < b.index;
 }
 

@@ -30,8 +30,8 @@ template <integer T>
 template <integer T, integer Wide>
 [[nodiscard]] constexpr T clamped_to(Wide x) noexcept {
     const T same = static_cast<T>(x);
-    if (static_cast<Wide>(same) == x && is_negative(same) == is_negative(x)) return same;
-    return is_negative(x) ? least_value<T>() : greatest_value<T>();
+    if (static_cast<Wide>(same) == x && detail::is_negative(same) == detail::is_negative(x)) return same;
+    return detail::is_negative(x) ? least_value<T>() : greatest_value<T>();
 }
 template <integer T, real_number Wide>
 [[nodiscard]] constexpr T clamped_to(Wide x) noexcept {
@@ -49,7 +49,7 @@ struct unrounded {
         requires requires(const Wide& x) { static_cast<T>(x); }
     constexpr operator T() const {
         if constexpr (integer<T> && (integer<Wide> || real_number<Wide>))
-            return clamped_to<T>(value);
+            return detail::clamped_to<T>(value);
         else
             return static_cast<T>(value);
     }

@@ -261,7 +261,7 @@ class array_call final : public base_of_call<V> {
     }
     template <class Result>
     void store(Result& place, const state& fold, std::size_t contributions) const {
-        place = static_cast<Result>(lowered(op_, fold, static_cast<int>(contributions)));
+        place = static_cast<Result>(detail::lowered(op_, fold, static_cast<int>(contributions)));
     }
     /// Stores the fold of no elements; `place` stays unchanged if there is no identity.
     template <class Result>
@@ -325,7 +325,8 @@ struct custom_path<distributed<T>> {
             if constexpr (is_scan)
                 return issue_in_stages<V, call>(comm, Collective::promise.name, from, out, op, options...);
             else
-                return issue_in_stages<V, call>(comm, Collective::promise.name, from, &out, op, options...);
+                return issue_in_stages<V, call>(comm, Collective::promise.name, from, std::addressof(out), op,
+                                                options...);
         } else if constexpr (V != verb::call) {
             return {};
         }

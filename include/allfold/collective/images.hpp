@@ -70,7 +70,7 @@ std::size_t add_operand(piece_list<T>& to, X& x) {
         for (const auto& each : x.pieces()) to.push_back(each);
         return x.size();
     } else if constexpr (tensor_view<X> || element_range<X>) {
-        return add_pieces(to, x);
+        return detail::add_pieces(to, x);
     } else {
         to.push_back(std::span<T>(std::addressof(x), 1));
         return 1;
@@ -101,7 +101,8 @@ std::size_t add_operand(piece_list<T>& to, X& x) {
 /// - Cost: that of the collective on one operand, preceded by one fold of n elements for each image but the first and a
 ///   copy of n elements; in scans, as many folds again. An inclusive scan costs as much as an exclusive one.
 /// - Errors: as in the collective; `mismatch` for images of different lengths, `bad_argument` for no images without an
-///   identity, `overlap` in scans: the rank concerned throws before anything is sent, and so do the others.
+///   identity and for lists in a reduce_scatter, `overlap` in scans: the rank concerned throws before anything is sent,
+///   and so do the others.
 /// - `start` and `prepare` work as for any collective; a prepared operation reads the images at each start.
 /// - Source: Bonachea and Hargrove, "GASNet collectives design notes", 2004, where images are the threads of a node.
 /// - Example: examples/collectives.cpp
@@ -126,6 +127,7 @@ class images {
     images& add(X&& x) {
         const std::size_t length = detail::add_operand(pieces_, x);
         if (ends_.empty()) length_ = length;
+        has_list_ |= detail::is_tensors<std::remove_cvref_t<X>>;
         ends_.push_back({pieces_.size(), length});
         return *this;
     }
@@ -135,6 +137,8 @@ class images {
     [[nodiscard]] std::size_t length() const noexcept { return length_; }
     /// The number of elements of one of them.
     [[nodiscard]] std::size_t length_of(std::size_t image) const noexcept { return ends_[image].length; }
+    /// Whether any of them is a list of tensors.
+    [[nodiscard]] bool has_list() const noexcept { return has_list_; }
     /// The contiguous pieces of memory that hold the elements of one of them.
     [[nodiscard]] std::span<const std::span<T>> pieces_of(std::size_t image) const noexcept {
         const std::size_t first = image == 0 ? 0 : ends_[image - 1].piece;
@@ -151,6 +155,7 @@ class images {
     detail::piece_list<T> pieces_;
     detail::small_vector<end, 8> ends_;
     std::size_t length_ = 0;
+    bool has_list_ = false;
 };
 
 /// The elements are constant if those of any operand are.
@@ -209,7 +214,7 @@ struct on_states {
 
     template <class>
     static constexpr law_set laws_on = laws_of<Op, State>;
-    [[nodiscard]] State operator()(const State& a, const State& b) const { return fold_two<State>(op, a, b); }
+    [[nodiscard]] State operator()(const State& a, const State& b) const { return detail::fold_two<State>(op, a, b); }
     [[nodiscard]] bool commutative() const
         requires says_commutative<Op, State>
     {
@@ -242,8 +247,8 @@ void list_memory(const images<T>& list, bool is_written, std::vector<image_memor
 template <class In, class Out>
 void require_images_apart(const arrangement_place& at, const images<In>& in, const images<Out>& out) {
     std::vector<image_memory> all;
-    list_memory(in, false, all);
-    list_memory(out, true, all);
+    detail::list_memory(in, false, all);
+    detail::list_memory(out, true, all);
     // An output is sorted before an input that begins at the same address: only then may the two be the same.
     std::ranges::sort(all, {}, [](const image_memory& s) { return std::pair(s.bytes.begin, !s.is_written); });
     const image_memory* furthest[2] = {nullptr, nullptr};  // the furthest-reaching of those read, and of those written
@@ -285,11 +290,15 @@ class image_call final : public base_of_call<V> {
     void lay_out(Stages& stages) {
         make_or_abort(comm_, [&] {
             if constexpr (is_scan) require_places();
+            if (is_scattered && (in_.has_list() || out_.has_list()))
+                here().reject(errc::bad_argument, {"each tensor of a list has blocks of its own, but images are cut as "
+                                                   "a whole: make one call for each tensor"});
             require_lengths(in_, "image");
             if (!is_scattered && is_wanted()) require_lengths(out_, "output");
             folds_.reserve(in_.length());
             if (is_scattered && !stores_directly()) block_.reserve(out_.length());
         });
+        detail::wait_for_entry(stages, options_);
         stages.own([this] { fold_own(); });
         std::apply(
             [&](const auto&... said) {
@@ -395,7 +404,7 @@ class image_call final : public base_of_call<V> {
                 if (k == 0)
                     folds_.put(i, lifted(x));
                 else
-                    folds_.data()[i] = fold_two<state>(op_, folds_.data()[i], lifted(x));
+                    folds_.data()[i] = detail::fold_two<state>(op_, folds_.data()[i], lifted(x));
                 ++i;
             }
     }
@@ -456,7 +465,7 @@ class image_call final : public base_of_call<V> {
                 state& sum = folds_.data()[i];
                 if constexpr (!is_inclusive) set(place, is_something ? std::addressof(sum) : nullptr, before);
                 if (is_something)
-                    sum = fold_two<state>(op_, sum, x);
+                    sum = detail::fold_two<state>(op_, sum, x);
                 else
                     sum = std::move(x);
                 if constexpr (is_inclusive) set(place, std::addressof(sum), before + 1);
@@ -515,8 +524,10 @@ struct custom_path<images<T>> {
                       "allfold: a reduce_scatter of images writes a single block: pass one operand as the output");
         constexpr bool is_writable = writable<std::remove_reference_t<Out>>;
         static_assert(is_writable, "allfold: the output of this collective must not be const");
-        if constexpr (require_image_call<Collective>() && (!is_scan || is_list) && !(is_scattered && is_list) &&
-                      is_writable && require_lasting<false, Options...>()) {
+        constexpr bool has_no_axis = !has_option<axis, Options...>;
+        static_assert(has_no_axis, "allfold: images are cut as a whole: they have no axis{}");
+        if constexpr (require_image_call<Collective>() && has_no_axis && (!is_scan || is_list) &&
+                      !(is_scattered && is_list) && is_writable && require_lasting<false, Options...>()) {
             using element = typename image_element_of<Out>::type;
             using call = image_call<V, Collective, Comm, Op, T, element, Options...>;
             return issue_in_stages<V, call>(comm, Collective::promise.name, in, images_of(out), op, options...);

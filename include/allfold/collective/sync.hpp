@@ -100,9 +100,9 @@ template <class Comm, class Prepare>
 template <class X>
 [[nodiscard]] std::size_t bytes_of(const X& x) {
     if constexpr (is_records<X>)
-        return std::apply([](const auto&... views) { return (bytes_of(views) + ...); }, x.views());
+        return std::apply([](const auto&... views) { return (detail::bytes_of(views) + ...); }, x.views());
     else if constexpr (tensor_view<X>)
-        return count_of(x) * sizeof(element_of<X>);
+        return detail::count_of(x) * sizeof(element_of<X>);
     else if constexpr (is_tensors<X>)
         return x.size() * sizeof(element_of<X>);
     else if constexpr (element_range<X>)
@@ -117,7 +117,7 @@ template <class X>
 template <class Collective, class Comm, class In, class Out>
 [[nodiscard]] bool only_copies(const Comm& comm, const operands_given<In, Out>& data) {
     const auto copies = [&comm]<class X>(const X& x) {
-        return !comm.lends(bytes_of(x), std::is_trivially_copyable_v<element_of<X>>);
+        return !comm.lends(detail::bytes_of(x), std::is_trivially_copyable_v<element_of<X>>);
     };
     if constexpr (Collective::promise.cut != cut_for::schedule)
         return false;

@@ -24,11 +24,11 @@ template <class X>
         return std::remove_cvref_t<X>(x);
     else {
         using element = std::remove_reference_t<range_reference<std::remove_reference_t<X>>>;
-        return tensor<element, 1>(std::ranges::data(x), {std::ranges::size(x)});
+        return tensor<element, 1>(std::ranges::data(x), {static_cast<std::size_t>(std::ranges::size(x))});
     }
 }
 template <class X>
-using view_of = decltype(as_view(std::declval<X>()));
+using view_of = decltype(detail::as_view(std::declval<X>()));
 
 }  // namespace detail
 
@@ -41,7 +41,7 @@ template <class... Views>
 class records {
   public:
     template <class... Xs>
-        requires(sizeof...(Xs) == sizeof...(Views))
+        requires(sizeof...(Xs) == sizeof...(Views) && ((tensor_view<Xs> || detail::element_range<Xs>) && ...))
     explicit constexpr records(Xs&&... xs) : views_(detail::as_view(xs)...) {}
     [[nodiscard]] constexpr const std::tuple<Views...>& views() const noexcept { return views_; }
 

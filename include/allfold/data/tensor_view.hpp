@@ -184,7 +184,7 @@ template <tensor_view V>
 [[nodiscard]] constexpr std::size_t run_length(const V& v) {
     using access = tensor_access<std::remove_cvref_t<V>>;
     std::size_t run = 1;
-    for (std::size_t i = outer_axes(v); i < access::rank; ++i) run *= access::extent(v, i);
+    for (std::size_t i = detail::outer_axes(v); i < access::rank; ++i) run *= access::extent(v, i);
     return run;
 }
 
@@ -192,11 +192,11 @@ template <tensor_view V>
 template <tensor_view V, class Visit>
 constexpr void for_each_run(const V& v, Visit visit) {
     using access = tensor_access<std::remove_cvref_t<V>>;
-    if (count_of(v) == 0) return;
-    const std::size_t run = run_length(v), outer = outer_axes(v);
+    if (detail::count_of(v) == 0) return;
+    const std::size_t run = detail::run_length(v), outer = detail::outer_axes(v);
     std::array<std::size_t, access::rank> index{};
     auto* at = access::data(v);
-    for (std::size_t left = count_of(v) / run; left > 0; --left) {
+    for (std::size_t left = detail::count_of(v) / run; left > 0; --left) {
         visit(at, run);
         for (std::size_t i = outer; i-- > 0;) {
             at += access::stride(v, i);
@@ -231,7 +231,7 @@ constexpr void for_each_element(const V& v, Visit visit) {
     using access = tensor_access<std::remove_cvref_t<V>>;
     std::array<std::size_t, access::rank> index{};
     auto* at = access::data(v);
-    for (std::size_t left = count_of(v); left > 0; --left) {
+    for (std::size_t left = detail::count_of(v); left > 0; --left) {
         visit(*at);
         for (std::size_t i = access::rank; i-- > 0;) {
             at += access::stride(v, i);

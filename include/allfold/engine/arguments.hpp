@@ -228,6 +228,11 @@ struct call_types {
     }();
 };
 
+/// Whether elements can replace others: bytes that are only moved always can.
+template <class Op, class T>
+inline constexpr bool is_stored =
+    is_row<T> || std::is_copy_assignable_v<T> || (std::same_as<Op, no_fold> && std::is_trivially_copyable_v<T>);
+
 /// Whether the arguments of a call fit together; if not, a one-line compiler error says what to write.
 template <class Op, class In, class Out>
 [[nodiscard]] consteval bool require_arguments() {
@@ -239,12 +244,17 @@ template <class Op, class In, class Out>
     static_assert(is_alike, "allfold: input and output of this collective must have the same element type");
     constexpr bool is_copied = std::copy_constructible<typename types::result>;
     static_assert(is_copied, "allfold: elements are copied from rank to rank, but this type cannot be copied");
+    constexpr bool is_assigned =
+        !is_copied || (is_stored<Op, typename types::result> && is_stored<Op, typename types::state>);
+    static_assert(is_assigned,
+                  "allfold: received elements and folds are assigned, but this type cannot be: do without members that "
+                  "are const or references");
     constexpr bool are_rows = column_count<typename types::state> == 1 ||
                               every_column<typename columns_of<typename types::state>::types>::copyable;
     static_assert(are_rows,
                   "allfold: records fold rows of trivially copyable elements; fold a range of structs instead when an "
                   "element owns memory");
-    if constexpr (is_writable && is_alike && is_copied && are_rows) {
+    if constexpr (is_writable && is_alike && is_copied && is_assigned && are_rows) {
         constexpr bool uses_lower = types::has_lower || !has_member_lower<Op>;
         static_assert(uses_lower,
                       "allfold: this operator's lower cannot be called with what it folds: write lower(state, "
@@ -305,7 +315,8 @@ class arguments : public bound_arguments {
 
     [[nodiscard]] row_layout rows() const override {
         if constexpr (may_fold_values)
-            if (folds_values_) return {&functions_of_values<Op, value>, &op_, source().bytes.data(), value_bytes()};
+            if (folds_values_)
+                return {&functions_of_values<Op, value>, std::addressof(op_), source().bytes.data(), value_bytes()};
         row_layout all{&functions_of_rows<Op, state>, std::addressof(op_), bytes_.data(), row_bytes_};
         if constexpr (is_raw) all.alignment = alignment();
         return all;
@@ -480,8 +491,8 @@ class arguments : public bound_arguments {
             make_room<value>();
             const row_layout own{nullptr, nullptr, bytes_.data(), 0};
             for (std::size_t i = 0; i < where().input_rows; ++i)
-                op_.lift(constant_row_at<value>(values, source().at(first), i),
-                         row_at<state>(own, {state_columns_.data(), 0}, i));
+                op_.lift(detail::constant_row_at<value>(values, source().at(first), i),
+                         detail::row_at<state>(own, {state_columns_.data(), 0}, i));
         } else {
             for_each_column<value>([&]<std::size_t C>() {
                 using T = column_type<value, C>;
@@ -548,11 +559,11 @@ class arguments : public bound_arguments {
                    bool is_lowered) {
         if constexpr (has_lower)
             if (!is_lowered)
-                return op_.lower(constant_row_at<state>(own, folds, i), where().contributions,
-                                 row_at<result>(results, to, i));
+                return op_.lower(detail::constant_row_at<state>(own, folds, i), where().contributions,
+                                 detail::row_at<result>(results, to, i));
         for_each_column<state>([&]<std::size_t C>() {
-            const auto from = std::get<C>(constant_row_at<state>(own, folds, i));
-            std::copy(from.begin(), from.end(), std::get<C>(row_at<result>(results, to, i)).begin());
+            const auto from = std::get<C>(detail::constant_row_at<state>(own, folds, i));
+            std::copy(from.begin(), from.end(), std::get<C>(detail::row_at<result>(results, to, i)).begin());
         });
     }
     /// For the first rank of an exclusive scan: sets the identity, if the operator has one for values.
@@ -574,14 +585,15 @@ class arguments : public bound_arguments {
         if constexpr (lowers_in_place<Op, state>) {
             rows().in_runs(std::array{output_.where().at(first_result())}, where().result_rows,
                            [this](const auto& run, std::size_t count) {
-                               lower_rows<Op, state>(rows(), run[0], count, where().contributions);
+                               detail::lower_rows<Op, state>(rows(), run[0], count, where().contributions);
                            });
         } else {
             for_each_column<state>([&]<std::size_t C>() {
                 auto* const values = elements_at<column_type<result, C>>(rows(), output_.where().at(first_result()), C);
                 const std::size_t count = where().result_rows * output_.where().widths[C];
                 for (std::size_t i = 0; i < count; ++i)
-                    values[i] = static_cast<column_type<result, C>>(lowered(op_, values[i], where().contributions));
+                    values[i] =
+                        static_cast<column_type<result, C>>(detail::lowered(op_, values[i], where().contributions));
             });
         }
     }

@@ -353,7 +353,7 @@ class binding : public bound_rows<X> {
     template <class Y>
     [[nodiscard]] bool shares_memory(const binding<Y>& other) const {
         if (!hull().shares(other.hull())) return false;
-        return (!is_scattered() && !other.is_scattered()) || share_memory(ranges(), other.ranges());
+        return (!is_scattered() && !other.is_scattered()) || detail::share_memory(ranges(), other.ranges());
     }
     /// The memory of its pieces, sorted by address.
     [[nodiscard]] std::vector<memory_range> ranges() const {
@@ -438,7 +438,7 @@ class binding : public bound_rows<X> {
     /// Whether packing is the better choice: its pieces are short on average, or some elements lie in several of them.
     [[nodiscard]] bool has_short_pieces(const X& x) const {
         if constexpr (tensor_view<X>)
-            return run_length(x) * sizeof(type_of<0>) < min_piece_bytes || !is_nested(x);
+            return detail::run_length(x) * sizeof(type_of<0>) < min_piece_bytes || !detail::is_nested(x);
         else
             return this->where_.rows * sizeof(type_of<0>) < x.pieces().size() * min_piece_bytes;
     }

@@ -118,17 +118,17 @@ template <class Element, std::size_t C>
 /// Rows as seen by operators that take many at once: of column C, or of all columns.
 template <class Element, std::size_t C, class T = column_type<Element, C>>
 [[nodiscard]] stretch<T> stretch_at(const row_layout& all, const place& from, std::size_t rows) {
-    return {elements_at<std::remove_const_t<T>>(all, from, C), rows, elements_in<Element, C>(all, 1)};
+    return {elements_at<std::remove_const_t<T>>(all, from, C), rows, detail::elements_in<Element, C>(all, 1)};
 }
 template <class Element, class... Ts, std::size_t... C>
 [[nodiscard]] stretches<Ts...> stretches_at(const row_layout& all, const place& from, std::size_t rows,
                                             std::type_identity<row<Ts...>>, std::index_sequence<C...>) {
-    return {stretch_at<Element, C, Ts>(all, from, rows)...};
+    return {detail::stretch_at<Element, C, Ts>(all, from, rows)...};
 }
 template <class Row, class Element>
 [[nodiscard]] auto stretches_at(const row_layout& all, const place& from, std::size_t rows) {
-    return stretches_at<Element>(all, from, rows, std::type_identity<Row>(),
-                                 std::make_index_sequence<column_count<Element>>());
+    return detail::stretches_at<Element>(all, from, rows, std::type_identity<Row>(),
+                                         std::make_index_sequence<column_count<Element>>());
 }
 
 /// Row i of them, as seen by operators that take one at a time.
@@ -168,28 +168,30 @@ void fold_rows(const row_layout& all, const place& left, const place& right, con
             const auto& part = op.template part<C>();
             fold_column<std::remove_cvref_t<decltype(part)>, T>(std::addressof(part), all.address(left, C),
                                                                 all.address(right, C), all.address(to, C),
-                                                                elements_in<Element, C>(all, rows));
+                                                                detail::elements_in<Element, C>(all, rows));
         });
     } else if constexpr (folds_rows<Op, Element>) {
         using constant = typename constant_row<Element>::type;
         if (rows == 0) return;
-        const auto x = stretches_at<constant, Element>(all, left, rows);
-        const auto y = stretches_at<constant, Element>(all, right, rows);
-        const auto out = stretches_at<Element, Element>(all, to, rows);
+        const auto x = detail::stretches_at<constant, Element>(all, left, rows);
+        const auto y = detail::stretches_at<constant, Element>(all, right, rows);
+        const auto out = detail::stretches_at<Element, Element>(all, to, rows);
         if constexpr (folds_stretches<Op, Element>)
             op(x, y, out);
         else  // looking up each row anew takes 1.15x the time (merges of softmax states of 264 bytes)
-            for (std::size_t i = 0; i < rows; ++i) op(row_of(x, i), row_of(y, i), row_of(out, i));
+            for (std::size_t i = 0; i < rows; ++i)
+                op(detail::row_of(x, i), detail::row_of(y, i), detail::row_of(out, i));
     } else {
         for_each_column<Element>([&]<std::size_t C>() {
             using T = column_type<Element, C>;
             if constexpr (folds_stretches<Op, T>) {
                 if (rows != 0)
-                    op(stretch_at<Element, C, const T>(all, left, rows),
-                       stretch_at<Element, C, const T>(all, right, rows), stretch_at<Element, C>(all, to, rows));
+                    op(detail::stretch_at<Element, C, const T>(all, left, rows),
+                       detail::stretch_at<Element, C, const T>(all, right, rows),
+                       detail::stretch_at<Element, C>(all, to, rows));
             } else
                 fold_column<Op, T>(all.operation, all.address(left, C), all.address(right, C), all.address(to, C),
-                                   elements_in<Element, C>(all, rows));
+                                   detail::elements_in<Element, C>(all, rows));
         });
     }
 }
@@ -208,11 +210,11 @@ template <class Op, class Element>
 void set_identity_of_rows(const row_layout& all, const place& to, std::size_t rows) {
     const Op& op = operation_of<Op>(all);
     if constexpr (folds_rows<Op, Element>) {
-        for (std::size_t i = 0; i < rows; ++i) op.set_identity(row_at<Element>(all, to, i));
+        for (std::size_t i = 0; i < rows; ++i) op.set_identity(detail::row_at<Element>(all, to, i));
     } else {
         for_each_column<Element>([&]<std::size_t C>() {
             using T = column_type<Element, C>;
-            std::fill_n(elements_at<T>(all, to, C), elements_in<Element, C>(all, rows), identity_of<T>(op));
+            std::fill_n(elements_at<T>(all, to, C), detail::elements_in<Element, C>(all, rows), identity_of<T>(op));
         });
     }
 }
@@ -235,12 +237,12 @@ void lower_rows(const row_layout& all, const place& at, std::size_t rows, int co
     const Op& op = operation_of<Op>(all);
     if constexpr (folds_rows<Op, Element>) {
         for (std::size_t i = 0; i < rows; ++i)
-            op.lower(constant_row_at<Element>(all, at, i), contributions, row_at<Element>(all, at, i));
+            op.lower(detail::constant_row_at<Element>(all, at, i), contributions, detail::row_at<Element>(all, at, i));
     } else {
         for_each_column<Element>([&]<std::size_t C>() {
             using T = column_type<Element, C>;
             T* const values = elements_at<T>(all, at, C);
-            const std::size_t count = elements_in<Element, C>(all, rows);
+            const std::size_t count = detail::elements_in<Element, C>(all, rows);
             for (std::size_t i = 0; i < count; ++i) values[i] = op.lower(values[i], contributions);
         });
     }
@@ -282,8 +284,8 @@ template <class Op, class T>
                                      std::size_t i) {
     if (high - low == 1) return *elements_at<T>(all, sources[static_cast<std::size_t>(low)] + i, 0);
     const int cut = canonical_cut(static_cast<int>(sources.size()), low, high);
-    return fold_two<T>(operation_of<Op>(all), fold_tree_of_objects<Op, T>(all, sources, low, cut, i),
-                       fold_tree_of_objects<Op, T>(all, sources, cut, high, i));
+    return detail::fold_two<T>(operation_of<Op>(all), fold_tree_of_objects<Op, T>(all, sources, low, cut, i),
+                               fold_tree_of_objects<Op, T>(all, sources, cut, high, i));
 }
 template <class Op, class T>
 void fold_objects(const row_layout& all, std::span<const place> sources, std::span<const place> targets,
@@ -298,7 +300,7 @@ void copy_to_all(const row_layout& all, std::span<const place> sources, std::spa
                  std::size_t count) {
     for (const place& target : targets)
         if (all.address(target, 0) != all.address(sources[0], 0))
-            copy_objects<T>(all.address(sources[0], 0), all.address(target, 0), count);
+            detail::copy_objects<T>(all.address(sources[0], 0), all.address(target, 0), count);
 }
 
 using encoded_size = std::uint64_t;
@@ -410,7 +412,7 @@ class fold_of_values {
 
     static void run(const row_layout& all, std::span<const place> sources, std::span<const place> targets,
                     std::size_t rows, store_modes how) {
-        const std::size_t count = elements_in<row<Value>, 0>(all, rows);
+        const std::size_t count = detail::elements_in<row<Value>, 0>(all, rows);
         if constexpr (!folds_stretches<Op, state>)
             if (sources.size() == 2 && targets.size() == 1 && how[0] == store::plain)
                 return fold_pair(operation_of<Op>(all), elements_at<Value>(all, sources[0], 0),
@@ -448,16 +450,20 @@ class fold_of_values {
     }
 
   private:
-    static constexpr std::size_t max_at_once = std::clamp<std::size_t>(4096 / sizeof(state), 1, 512);
-    /// Enough for 16 operands; none if default construction of a state is not free.
-    static constexpr std::size_t nearby_levels = std::is_trivially_default_constructible_v<state> ? 5 : 0;
+    static constexpr std::size_t max_bytes_at_once = 4096;
+    static constexpr std::size_t max_at_once =
+        std::clamp<std::size_t>(max_bytes_at_once / std::max(sizeof(state), sizeof(Value)), 1, 512);
+    /// Enough for 16 operands; none if default construction of a state is not free, or if states are too large for the
+    /// stack.
+    static constexpr std::size_t nearby_levels =
+        std::is_trivially_default_constructible_v<state> && sizeof(state) <= max_bytes_at_once ? 5 : 0;
 
     [[nodiscard]] static state lift(const Op& op, const Value& x) { return static_cast<state>(detail::lifted(op, x)); }
     /// Two operands, whose states never get to memory: reduce_scatter of 16 bits each, folded in float, takes 0.55x the
     /// time for 16 KiB, 0.33x for 4 MiB.
     static void fold_pair(const Op& op, const Value* left, const Value* right, Value* to, std::size_t count) {
         elementwise<touches::anything>(left, right, to, count, [&op](const Value& x, const Value& y) -> Value {
-            return static_cast<Value>(lowered(op, fold_two<state>(op, lift(op, x), lift(op, y)), 2));
+            return static_cast<Value>(detail::lowered(op, detail::fold_two<state>(op, lift(op, x), lift(op, y)), 2));
         });
     }
     [[nodiscard]] state* level(std::size_t depth) noexcept {
@@ -478,18 +484,18 @@ class fold_of_values {
             if (high - low == 2) {
                 const Value *const left = operand(low), *const right = operand(low + 1);
                 for (std::size_t i = 0; i < count; ++i)
-                    to[i] = fold_two<state>(op_, lift(op_, left[i]), lift(op_, right[i]));
+                    to[i] = detail::fold_two<state>(op_, lift(op_, left[i]), lift(op_, right[i]));
                 return to;
             }
         const int cut = canonical_cut(size_, low, high);
         tree(low, cut, depth, first, count);
         const state* const right = tree(cut, high, depth + 1, first, count);
-        fold_column<Op, state>(&op_, reinterpret_cast<const std::byte*>(to), reinterpret_cast<const std::byte*>(right),
-                               reinterpret_cast<std::byte*>(to), count);
+        fold_column<Op, state>(std::addressof(op_), reinterpret_cast<const std::byte*>(to),
+                               reinterpret_cast<const std::byte*>(right), reinterpret_cast<std::byte*>(to), count);
         return to;
     }
     void lower(const state* from, Value* to, std::size_t count) const {
-        for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<Value>(lowered(op_, from[i], size_));
+        for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<Value>(detail::lowered(op_, from[i], size_));
     }
     void store_in_all(const state* from, std::span<const place> targets, std::size_t first, std::size_t count,
                       store_modes how) const {

@@ -90,7 +90,7 @@ class short_operand<X> {
         const void* first = nullptr;
         if constexpr (element_range<X>) {
             first = std::ranges::data(x);
-            rows_ = std::ranges::size(x);
+            rows_ = static_cast<std::size_t>(std::ranges::size(x));
         } else {
             first = std::addressof(x);
         }
@@ -241,7 +241,8 @@ class short_arguments {
         using result = typename types::result;
         const auto* const folds = reinterpret_cast<const state*>(from);
         auto* const results = reinterpret_cast<result*>(output_.memory().columns[0]);
-        for (std::size_t i = 0; i < rows; ++i) results[i] = static_cast<result>(lowered(op, folds[i], contributions));
+        for (std::size_t i = 0; i < rows; ++i)
+            results[i] = static_cast<result>(detail::lowered(op, folds[i], contributions));
     }
 
     static constexpr const row_functions& functions = []() -> const row_functions& {
@@ -274,7 +275,7 @@ class short_arguments {
     /// Whether they may share elements, given that the memory they span, gaps included, overlaps.
     [[nodiscard]] bool may_share_memory() const noexcept {
         if constexpr (is_tensors<std::remove_cvref_t<In>> && is_tensors<std::remove_cvref_t<Out>>)
-            return share_memory(input_.ranges(), output_.ranges());
+            return detail::share_memory(input_.ranges(), output_.ranges());
         else
             return true;
     }

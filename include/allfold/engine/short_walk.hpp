@@ -176,7 +176,7 @@ class short_walk {
         const std::span<const part> parts = parts_.span();
         ends_.resize(parts.size());
         for (std::size_t i = 0; i < parts.size(); ++i) ends_[i] = i + 1;
-        const outgoing message{parts,         packed_bytes(parts, alignment),
+        const outgoing message{parts,         detail::packed_bytes(parts, alignment),
                                alignment,     all.rows.packable(),
                                all.hash,      &lent_,
                                all.unordered, all.memory.copies};

@@ -299,7 +299,7 @@ class array_fold {
     [[nodiscard]] auto lifting(const Value* x) const {
         return [this, x](std::size_t i) { return static_cast<state>(detail::lifted(op_, x[i])); };
     }
-    [[nodiscard]] state joined(const state& a, const state& b) const { return fold_two<state>(op_, a, b); }
+    [[nodiscard]] state joined(const state& a, const state& b) const { return detail::fold_two<state>(op_, a, b); }
     [[nodiscard]] auto folds() const {
         const auto join = [this](const state& a, const state& b) { return joined(a, b); };
         return folding<state, decltype(join)>(join);

@@ -42,10 +42,13 @@ template <verb V, class Collective, class... Options>
     static_assert(no_lengths,
                   "allfold: by sizes, ranks find out the partition of the output: pass a variable for it after the "
                   "output, which is not const, and no other partition");
-    constexpr bool known = V == verb::call || ((!is_arrangement<Options> && !is_sync_mode<Options>) && ...);
+    constexpr bool one_after_another = (!is_arrangement<Options> && ...);
+    static_assert(one_after_another,
+                  "allfold: by sizes, blocks lie one after another: pass no option that says where they are");
+    constexpr bool known = V == verb::call || (!is_sync_mode<Options> && ...);
     static_assert(known,
                   "allfold: start and prepare by sizes take a deadline{} and an algorithm, but no option that says "
-                  "where blocks are or when data may move");
+                  "when data may move");
     using algorithm_type = algorithm_among<Options...>;
     constexpr bool takes_any_lengths = [] {
         if constexpr (std::same_as<algorithm_type, automatic> || !algorithm_for<algorithm_type, Collective>)
@@ -54,7 +57,7 @@ template <verb V, class Collective, class... Options>
             return !needs_equal_blocks<typename Collective::template schedule_in<algorithm_type>>;
     }();
     static_assert(takes_any_lengths, "allfold: this algorithm needs blocks of equal length: name another one, or none");
-    return no_lengths && known && takes_any_lengths;
+    return no_lengths && one_after_another && known && takes_any_lengths;
 }
 
 /// A rank's first message to another one. The type is the same whatever the elements are.
@@ -93,6 +96,7 @@ class exchange_by_sizes final : public base_of_call<V> {
             sent_ = partition::even(rows_of<In>(in_.get()), comm_.size());
             *layout_ = partition::even(rows_of<Out>(out_.get()), comm_.size());
         }
+        detail::wait_for_entry(stages, options_);
         stages.own([this] {
             read_sizes();
             if constexpr (may_send_blocks) send_short_blocks();
@@ -126,6 +130,15 @@ class exchange_by_sizes final : public base_of_call<V> {
             return std::same_as<element_of<In>, element_of<Out>> && std::is_trivially_copyable_v<element_of<Out>>;
         }
         return false;
+    }();
+
+    /// Whether an output may be longer than what arrives: it is a range or has one axis.
+    static constexpr bool may_have_room = [] {
+        using given = std::remove_reference_t<Out>;
+        if constexpr (tensor_view<given>)
+            return tensor_access<std::remove_cv_t<given>>::rank == 1;
+        else
+            return element_range<given>;
     }();
 
     using read_later = std::conditional_t<V == verb::call, borrowed<In>, retained<In>>;
@@ -197,19 +210,37 @@ class exchange_by_sizes final : public base_of_call<V> {
         *layout_ = partition::sizes(lengths);
         const std::size_t rows = layout_->total();
         auto& out = out_.get();
-        if constexpr (element_range<std::remove_reference_t<Out>>) {
-            if constexpr (requires { out.resize(rows); })
-                out.resize(rows);
-            else if (const auto has = static_cast<std::size_t>(std::ranges::size(out)); has < rows)
+        if constexpr (requires { out.resize(rows); }) {
+            require_apart(rows);
+            out.resize(rows);
+        } else if constexpr (may_have_room) {
+            if (const std::size_t has = rows_of<Out>(out); has < rows)
                 here().reject(errc::mismatch, {"the output has room for ", text_of_elements(has), ", but ", rows,
                                                rows == 1 ? " arrives" : " arrive"});
         }
     }
+    /// To resize an output would change the input if they share memory.
+    void require_apart(std::size_t rows) const {
+        if constexpr (element_range<std::remove_reference_t<In>>) {
+            const auto &in = in_.get(), &out = out_.get();
+            const auto has = static_cast<std::size_t>(std::ranges::size(out));
+            if (rows != has &&
+                range_of(std::ranges::data(in), sent_.total()).shares(range_of(std::ranges::data(out), has)))
+                here().reject(errc::overlap, {"the output is also the input: it has ", text_of_elements(has), ", but ",
+                                              rows, rows == 1 ? " arrives" : " arrive"});
+        }
+    }
     [[nodiscard]] decltype(auto) output() {
-        if constexpr (element_range<std::remove_reference_t<Out>>)
+        using given = std::remove_reference_t<Out>;
+        if constexpr (element_range<given>) {
             return std::span(std::ranges::data(out_.get()), layout_->total());
-        else
+        } else if constexpr (may_have_room) {
+            using access = tensor_access<std::remove_cv_t<given>>;
+            return tensor<typename access::element_type, 1>(access::data(out_.get()), {layout_->total()},
+                                                            {access::stride(out_.get(), 0)});
+        } else {
             return (out_.get());
+        }
     }
 
     Comm& comm_;
@@ -219,7 +250,7 @@ class exchange_by_sizes final : public base_of_call<V> {
     partition* layout_;  // describes the output
     std::vector<block_message> sent_messages_, messages_;
     partition sent_ = partition::even(0, 1);
-    std::tuple<held_by_call<V, Options>...> options_;
+    std::tuple<Options...> options_;
 };
 
 }  // namespace allfold::detail

@@ -544,7 +544,7 @@ void run_on_own_memory(Comm& comm, Call call, Memory&... memory) {
     try {
         call();
     } catch (...) {
-        if (comm.holds_memory()) (leak(memory), ...);
+        if (comm.holds_memory()) (detail::leak(memory), ...);
         throw;
     }
 }

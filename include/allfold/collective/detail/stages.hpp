@@ -3,12 +3,16 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <concepts>
 #include <cstddef>
 #include <memory>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "allfold/collective/detail/issue.hpp"
+#include "allfold/collective/sync.hpp"
 #include "allfold/engine/composite.hpp"
 
 /// @file
@@ -101,6 +105,19 @@ class deferred_stages {
     typename composite<Comm>::tasks parts_;
     std::vector<local_stage> own_;
 };
+
+/// The first stage if the options ask for `in_sync::all`, since this rank's own work already reads its input. The
+/// collectives after it need not wait again.
+template <class Stages, class... Options>
+void wait_for_entry(Stages& stages, std::tuple<Options...>& options) {
+    if constexpr ((std::same_as<Options, in_sync> || ...)) {
+        if (std::exchange(std::get<in_sync>(options), in_sync::mine) != in_sync::all) return;
+        if constexpr ((std::same_as<Options, deadline> || ...))
+            stages.run(barrier, std::get<deadline>(options));
+        else
+            stages.run(barrier);
+    }
+}
 
 /// How a call in stages holds an argument: a blocking call leaves it with the caller.
 template <verb V, class X>

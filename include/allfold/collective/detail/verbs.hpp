@@ -113,15 +113,21 @@ template <class X>
 concept scattered_range = std::ranges::input_range<std::remove_cvref_t<X>> && !element_range<X> && !tensor_view<X> &&
                           !is_string<std::remove_cvref_t<X>>;
 
+/// Rejects such a range where its elements are meant.
+template <class X>
+[[nodiscard]] consteval bool require_contiguous() {
+    constexpr bool is_contiguous = !scattered_range<X>;
+    static_assert(is_contiguous,
+                  "allfold: the elements of this range are not contiguous in memory: copy them to a std::vector, of "
+                  "char if they are bools");
+    return is_contiguous;
+}
+
 /// Whether the operator, rather than the argument, is at fault if it does not fold the elements of X.
 template <class Op, class X>
 [[nodiscard]] consteval bool require_range_of_elements() {
     if constexpr (require_no_pointer<X>()) {
-        constexpr bool is_contiguous = !scattered_range<X>;
-        static_assert(
-            is_contiguous,
-            "allfold: the elements of this range are not contiguous in memory: copy them to a std::vector, of "
-            "char if they are bools");
+        constexpr bool is_contiguous = require_contiguous<X>();
         constexpr bool is_of_elements = !is_contiguous || !binary_operation<Op, std::remove_cvref_t<X>>;
         static_assert(
             is_of_elements,
@@ -585,7 +591,8 @@ class moving_verbs : public verbs_without_communicator {
     }
     template <verb V, class Comm, class In, class Out, class... Options>
     static outcome_of<V> out_of_place(Comm& comm, In&& in, Out&& out, const Options&... options) {
-        if constexpr (require_options<Collective, Options...>() && require_data<In>() && require_data<Out>())
+        if constexpr (require_options<Collective, Options...>() && require_data<In>() && require_data<Out>() &&
+                      require_blocks<cuts_input<Collective>, In>() && require_blocks<cuts_output<Collective>, Out>())
             return issue_out_of_place<V, Collective>(comm, no_fold{}, std::forward<In>(in), std::forward<Out>(out),
                                                      options...);
         else if constexpr (V != verb::call)
@@ -597,6 +604,14 @@ class moving_verbs : public verbs_without_communicator {
         constexpr bool is_operand = !has_custom_path<X>;
         static_assert(is_operand, "allfold: images and distributed arrays are for collectives that fold");
         return is_data && is_operand;
+    }
+    /// What is cut into blocks cannot be a single object.
+    template <bool IsCut, class X>
+    [[nodiscard]] static consteval bool require_blocks() {
+        if constexpr (IsCut)
+            return require_contiguous<X>();
+        else
+            return true;
     }
 };
 
