@@ -11,8 +11,10 @@
 #include "allfold/analysis/explore.hpp"
 #include "allfold/analysis/explored_communicator.hpp"
 #include "allfold/collective/barrier.hpp"
+#include "allfold/collective/subset.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/message.hpp"
+#include "allfold/transport/rank_list.hpp"
 #include "test/analysis/each_execution.hpp"
 #include "test/support/catch.hpp"
 
@@ -283,4 +285,23 @@ TEST_CASE("a send that is let go of may not have been received before its commun
     INFO(explain(found));
     REQUIRE(found.findings().size() == 1);
     CHECK(explain(found).find("operation never completed: rank 0") != std::string::npos);
+}
+
+TEST_CASE("a wait for any finds a message or the end of a collective, also if they are of two communicators") {
+    const auto program = [](explored_communicator& comm) {
+        const auto team = allfold::subset(comm, allfold::rank_list{0, 1});
+        int y = 1;
+        std::size_t first = 0;
+        if (comm.rank() == 0) {
+            std::array<allfold::operation, 2> both{allfold::barrier.start(*team), receive.start(comm, y, from{1})};
+            first = allfold::wait_any(both);
+            allfold::wait_all(both);
+        } else {
+            auto barrier = allfold::barrier.start(*team);
+            send(comm, y, to{0});
+            barrier.wait();
+        }
+        return first;
+    };
+    check_count(2, 2, program, held(), false);
 }

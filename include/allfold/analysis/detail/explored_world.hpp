@@ -108,10 +108,13 @@ class explored_world final : public order_observer {
     }
     /// The channels on which a message may arrive at a rank, now or later.
     [[nodiscard]] std::span<const explored_channel> asked_by(int rank) {
-        if (of(rank).at == place::chooses) return {};
-        asked_or_ends_ = of(rank).asked;
-        if (of(rank).sees_ends) asked_or_ends_.insert(asked_or_ends_.end(), of(rank).ends.begin(), of(rank).ends.end());
-        asked_or_ends_.insert(asked_or_ends_.end(), of(rank).listens.begin(), of(rank).listens.end());
+        const explored_rank& self = of(rank);
+        if (self.at == place::chooses) return {};
+        asked_or_ends_ = self.asked;
+        if (self.sees_ends) asked_or_ends_.insert(asked_or_ends_.end(), self.ends.begin(), self.ends.end());
+        if (self.at == place::tests)  // an earlier look may have asked for ends that this one does not find
+            std::erase_if(asked_or_ends_, [&](const auto& each) { return comes_too_late(self, each); });
+        asked_or_ends_.insert(asked_or_ends_.end(), self.listens.begin(), self.listens.end());
         return asked_or_ends_;
     }
     [[nodiscard]] bool is_unseen_answer(const explored_step& delivery) {
