@@ -584,6 +584,22 @@ TEST_CASE("an exploration ends at its limits within an execution too, and goes o
     CHECK((resumed.ok() && resumed.complete() && resumed.executions() == whole.executions()));
 }
 
+TEST_CASE("a limit that is reached while an execution still repeats the path of the one before is no fault") {
+    allfold::explore_options options;
+    options.sends = allfold::standard_sends::held;
+    options.watch = [heard = 0](const allfold::exploring& so_far) mutable {
+        return so_far.executions == 0 || ++heard < 2;
+    };
+    const auto found = explore(
+        3,
+        [](explored_communicator& comm) {
+            for (int i = 0; i < 600; ++i) take_all(comm);
+        },
+        options);
+    INFO(explain(found));
+    CHECK((found.ok() && found.executions() == 1 && !found.frontier().empty()));
+}
+
 TEST_CASE("an exploration ends at its limits, and a schedule that is none is refused") {
     const auto program = [](explored_communicator& comm) { take_all(comm); };
     allfold::explore_options few;

@@ -122,12 +122,12 @@ class explorer {
             const std::size_t known_path = tree_.path_length();
             const ending end = run_one(
                 [this](std::uint64_t settled) { return tree_.choose(possible_, settled, world_.posts()); }, true);
+            if (end == ending::stopped) return leave(known_path);  // also before the end of the path that is repeated
             if (end == ending::changed || tree_.depth() < tree_.path_length()) {
                 add_not_repeated(text({"step ", tree_.depth() + 1, " of an execution"}));
                 is_world_usable_ = world_.release();
                 return;
             }
-            if (end == ending::stopped) return leave(known_path);
             if (end == ending::endless) {  // what follows from it would be endless too
                 judge(end);
                 is_world_usable_ = world_.release();
