@@ -138,6 +138,7 @@ class explorer {
             const bool must_restart = has_learned();
             asked |= world_.asked().of_messages;
             judge(end);
+            const bool is_repeated = end == ending::complete && must_repeat_with_waits();  // before `repeats` runs another
             std::uint64_t any_order = asked_.of_all;
             if (end == ending::asleep) any_order |= ranks_that_have_not_returned();  // they might have asked later
             if (!released() || !repeats()) return;
@@ -151,7 +152,7 @@ class explorer {
                 expected_to_ask |= std::exchange(asked, 0);
                 continue;
             }
-            if (!record_execution(end, leftovers, any_order)) return;
+            if (!record_execution(end, is_repeated, leftovers, any_order)) return;
         }
         if ((expected_to_ask & ~asked) != 0) add_not_repeated("the first execution");
     }
@@ -162,10 +163,9 @@ class explorer {
         found_.executions_ = executions_before_;
         found_.redundant_ = 0;
     }
-    /// Called after an execution that counts; false if no other one is to follow.
-    [[nodiscard]] bool record_execution(ending end, const std::vector<explored_leftover>& leftovers,
+    /// Called after an execution that counts; false if no other one is to follow. `is_repeated`: with sends that wait.
+    [[nodiscard]] bool record_execution(ending end, bool is_repeated, const std::vector<explored_leftover>& leftovers,
                                         std::uint64_t any_order) {
-        const bool is_repeated = end == ending::complete && must_repeat_with_waits();
         end == ending::complete ? ++found_.executions_ : ++found_.redundant_;
         if (is_repeated) ++found_.executions_;
         found_.complete_ = !tree_.next(leftovers, any_order);
