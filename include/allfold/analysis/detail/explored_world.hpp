@@ -260,10 +260,8 @@ class explored_world final : public order_observer {
     [[nodiscard]] bool has_endless_calls() const {
         return std::ranges::find(ranks_, place::calls, &explored_rank::at) != ranks_.end();
     }
-    /// The message that the latest call of a rank sends is posted; `number` is that of the send on its communicator.
-    void note_sent(int rank, std::uint32_t number) {
-        if (auto& calls = of(rank).calls; !calls.empty()) calls.back().number = number;
-    }
+    /// A call, counted from 1, starts the send that has this number on its communicator.
+    void note_number(int rank, std::size_t call, std::uint32_t number) { of(rank).calls[call - 1].number = number; }
     /// The messages of this execution, with those that have not been taken.
     [[nodiscard]] const explored_mail& mail() const noexcept { return mail_; }
     /// How often the program has aborted on a rank so far, in all executions.
