@@ -138,7 +138,8 @@ class explorer {
             const bool must_restart = has_learned();
             asked |= world_.asked().of_messages;
             judge(end);
-            const bool is_repeated = end == ending::complete && must_repeat_with_waits();  // before `repeats` runs another
+            const bool is_repeated =
+                end == ending::complete && must_repeat_with_waits();  // before `repeats` runs another
             std::uint64_t any_order = asked_.of_all;
             if (end == ending::asleep) any_order |= ranks_that_have_not_returned();  // they might have asked later
             if (!released() || !repeats()) return;
