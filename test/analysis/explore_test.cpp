@@ -700,6 +700,14 @@ TEST_CASE("a resumed exploration reports the faults that were found before") {
     CHECK(explain(some) == explain(explore(5, program)));
 }
 
+TEST_CASE("ranks have a stack that allfold itself can run on, however small a one is asked for") {
+    allfold::explore_options options;
+    options.stack_bytes = 0;
+    const auto found = explore(3, [](explored_communicator& comm) { take_all(comm), allfold::barrier(comm); }, options);
+    INFO(explain(found));
+    CHECK((found.ok() && found.complete()));
+}
+
 TEST_CASE("the frontier of another program, or of other options, is refused") {
     const auto program = [](explored_communicator& comm) { take_all(comm); };
     const auto longer = [](explored_communicator& comm) { take_all(comm), allfold::barrier(comm); };

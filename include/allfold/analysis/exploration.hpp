@@ -124,7 +124,7 @@ struct explore_options {
     /// then treated like one that waits, until nothing else can happen.
     int tests = 1;
     int most_tests = 1000;                ///< then: this many are no progress
-    std::size_t stack_bytes = 256 << 10;  ///< of each rank, between guard pages
+    std::size_t stack_bytes = 256 << 10;  ///< of each rank, between guard pages; at least 64 KiB
     bool reduced = true;                  ///< false: also executions that differ only in the order of independent steps
     /// Also orders of arrival that no call of the program can tell apart: to check allfold itself.
     bool every_order = false;

@@ -51,7 +51,10 @@ class explored_world final : public order_observer {
     using body = std::function<void(int)>;
 
     explored_world(int size, std::size_t stack_bytes, int tests, int most_tests, body run)
-        : stack_bytes_(stack_bytes), tests_(tests), most_tests_(most_tests), run_(std::move(run)) {
+        : stack_bytes_(std::max(stack_bytes, least_stack_bytes)),
+          tests_(tests),
+          most_tests_(most_tests),
+          run_(std::move(run)) {
         ranks_.reserve(static_cast<std::size_t>(size));
         for (int r = 0; r < size; ++r) give_fibre(ranks_.emplace_back(*this, r));
     }
@@ -551,6 +554,7 @@ class explored_world final : public order_observer {
     static constexpr explored_channel send_waits{0, 0, 1}, deadline_passes{0, 0, 2}, no_room{0, 0, 3},
         peer_gone{0, 0, 4};
 
+    static constexpr std::size_t least_stack_bytes = 64 << 10;  // allfold's own calls take some of it
     std::size_t stack_bytes_;
     int tests_, most_tests_;
     std::uint64_t aborts_ = 0;  // in all executions
