@@ -2,6 +2,7 @@
 #include "allfold/analysis/draw.hpp"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "allfold/collective.hpp"
@@ -175,6 +176,30 @@ TEST_CASE("one rank alone is drawn without rounds, and a name is written as XML 
     CHECK(well_formed(picture));
     CHECK(arrows(picture) == 0);
     CHECK_THAT(picture, ContainsSubstring("&lt;mine> &amp; yours all_reduce, P = 1: 0 rounds"));
+}
+
+TEST_CASE("what is no letter in XML is drawn as U+FFFD") {
+    const auto name_drawn = [](const std::string& name) {
+        const auto make = [](int rank) { return allfold::ring::all_reduce({rank, 1}); };
+        const std::string all = draw(1, make, claim_of(allfold::all_reduce, allfold::ring{}), name);
+        const std::size_t begin = all.find("<tspan font-weight='bold'>") + 26;
+        return all.substr(begin, all.find(" all_reduce", begin) - begin);
+    };
+    const std::string none = "\xEF\xBF\xBD";
+    CHECK(name_drawn("\x1B[31mred\tand \x80 end") == none + "[31mred\tand " + none + " end");
+    CHECK(name_drawn("]]> but ] ]>") == "]]&gt; but ] ]>");
+    for (const char* const letter :
+         {"\xC2\x80", "\xE2\x88\x98", "\xEE\x80\x80", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"})
+        CHECK(name_drawn(letter) == letter);
+    const std::pair<std::string, int> invalid[]{{"\xC1\xBF", 2},     {"\xE0\x9F\xBF", 3},     {"\xED\xA0\x80", 3},
+                                                {"\xEF\xBF\xBF", 3}, {"\xF4\x90\x80\x80", 4}, {"\xF8", 1},
+                                                {"\xE2\x88 ", 2}};
+    for (const auto& [bytes, count] : invalid) {
+        std::string expected;
+        for (int i = 0; i < count; ++i) expected += none;
+        INFO(bytes.size() << " bytes, " << count);
+        CHECK(name_drawn(bytes) == expected + (bytes.back() == ' ' ? " " : ""));
+    }
 }
 
 TEST_CASE("a schedule that is wrong is drawn as far as it goes, and who waits for whom then") {

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <limits>
 #include <string>
 #include <sys/wait.h>
 #include <thread>
@@ -159,6 +160,18 @@ TEST_CASE("a rank that waits for something outside ends the process, which says 
     CHECK_THAT(end.said,
                Catch::Matchers::ContainsSubstring("rank 1 has not come back for 0.1 s") &&
                    Catch::Matchers::ContainsSubstring("Its latest call: barrier (its 1st call). Schedule: 2:0"));
+}
+
+TEST_CASE("a rank may take any time for a step if the limit is longer than a clock can count") {
+    for (const double seconds : {1e10, std::numeric_limits<double>::infinity()}) {
+        const auto end = end_of_process([seconds] {
+            allfold::explore_options options;
+            options.step_seconds = seconds;
+            static_cast<void>(explore(1, [](explored_communicator&) { ::usleep(20'000); }, options));
+        });
+        INFO(seconds << " s: " << end.said);
+        CHECK((WIFEXITED(end.status) && WEXITSTATUS(end.status) == 0));
+    }
 }
 
 TEST_CASE("who aborts outside of an explored rank ends the process, and so does a rank that is replayed") {

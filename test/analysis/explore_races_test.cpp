@@ -8,11 +8,15 @@
 #include <span>
 #include <string>
 
+#include "allfold/algebra/arithmetic.hpp"
 #include "allfold/analysis/explore.hpp"
 #include "allfold/analysis/explored_communicator.hpp"
+#include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/barrier.hpp"
+#include "allfold/collective/subset.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/message.hpp"
+#include "allfold/transport/rank_list.hpp"
 #include "test/analysis/each_execution.hpp"
 #include "test/support/catch.hpp"
 
@@ -283,4 +287,45 @@ TEST_CASE("a send that is let go of may not have been received before its commun
     INFO(explain(found));
     REQUIRE(found.findings().size() == 1);
     CHECK(explain(found).find("operation never completed: rank 0") != std::string::npos);
+}
+
+TEST_CASE("a wait for any finds a message or the end of a collective, also if they are of two communicators") {
+    const auto program = [](explored_communicator& comm) {
+        const auto team = allfold::subset(comm, allfold::rank_list{0, 1});
+        int y = 1;
+        std::size_t first = 0;
+        if (comm.rank() == 0) {
+            std::array<allfold::operation, 2> both{allfold::barrier.start(*team), receive.start(comm, y, from{1})};
+            first = allfold::wait_any(both);
+            allfold::wait_all(both);
+        } else {
+            auto barrier = allfold::barrier.start(*team);
+            send(comm, y, to{0});
+            barrier.wait();
+        }
+        return first;
+    };
+    check_count(2, 2, program, held(), false);
+}
+
+TEST_CASE("a receive from any rank may match a message from before, or one that its rank sends to itself") {
+    const auto program = [](explored_communicator& comm) {
+        int first = 0, second = 0, own = 100, y = comm.rank();
+        if (comm.rank() == 1) {
+            send(comm, 1, to{0});
+            allfold::all_reduce(comm, y, allfold::sum());
+            return 0;
+        }
+        auto any_one = receive.start(comm, first, from{any});
+        allfold::all_reduce(comm, y, allfold::sum());  // rank 1 has sent by now
+        auto to_itself = send.start(comm, own, to{0});
+        any_one.wait();
+        receive(comm, second, from{any});
+        to_itself.wait();
+        return first;
+    };
+    const exploration found = explore(2, program, held());
+    INFO(explain(found));
+    REQUIRE(found.findings().size() == 1);
+    CHECK((found.complete() && found.first().what == allfold::verdict::different_values));
 }

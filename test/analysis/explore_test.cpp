@@ -584,6 +584,49 @@ TEST_CASE("an exploration ends at its limits within an execution too, and goes o
     CHECK((resumed.ok() && resumed.complete() && resumed.executions() == whole.executions()));
 }
 
+TEST_CASE("a limit that is reached while an execution still repeats the path of the one before is no fault") {
+    allfold::explore_options options;
+    options.sends = allfold::standard_sends::held;
+    options.watch = [heard = 0](const allfold::exploring& so_far) mutable {
+        return so_far.executions == 0 || ++heard < 2;
+    };
+    const auto found = explore(
+        3,
+        [](explored_communicator& comm) {
+            for (int i = 0; i < 600; ++i) take_all(comm);
+        },
+        options);
+    INFO(explain(found));
+    CHECK((found.ok() && found.executions() == 1 && !found.frontier().empty()));
+}
+
+TEST_CASE("values are compared with those of the first execution in which all ranks return") {
+    const auto program = [](explored_communicator& comm) {
+        const vector order = take_all(comm);
+        if (comm.rank() == 0) allfold::send(comm, order[0], allfold::to{3});
+        int first = 0;
+        if (comm.rank() == 3) allfold::receive(comm, first, allfold::from{0});
+        if (comm.rank() == 0 && order[0] == 1) throw std::runtime_error("rank 1 must not come first");
+        return first;
+    };
+    const auto found = explore(4, program);
+    INFO(explain(found));
+    REQUIRE((found.complete() && found.findings().size() == 2));
+    for (const auto& each : found.findings()) {
+        CHECK((each.what == verdict::failed || each.what == verdict::different_values));
+        const auto again = replay(4, program, each.schedule);
+        CHECK((again.findings().size() == 1 && again.first().what == each.what));
+    }
+    allfold::explore_options few;
+    few.executions = 3;
+    allfold::exploration some;
+    do {
+        some = explore(4, program, few);
+        few.frontier = some.frontier();
+    } while (!some.complete());
+    CHECK(explain(some) == explain(found));
+}
+
 TEST_CASE("an exploration ends at its limits, and a schedule that is none is refused") {
     const auto program = [](explored_communicator& comm) { take_all(comm); };
     allfold::explore_options few;
@@ -655,6 +698,14 @@ TEST_CASE("a resumed exploration reports the faults that were found before") {
     } while (!some.complete());
     CHECK_FALSE(some.ok());
     CHECK(explain(some) == explain(explore(5, program)));
+}
+
+TEST_CASE("ranks have a stack that allfold itself can run on, however small a one is asked for") {
+    allfold::explore_options options;
+    options.stack_bytes = 0;
+    const auto found = explore(3, [](explored_communicator& comm) { take_all(comm), allfold::barrier(comm); }, options);
+    INFO(explain(found));
+    CHECK((found.ok() && found.complete()));
 }
 
 TEST_CASE("the frontier of another program, or of other options, is refused") {

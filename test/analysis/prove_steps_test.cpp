@@ -41,6 +41,31 @@ struct says_that_it_folds_once : doubling::all_reduce {
     using doubling::all_reduce::all_reduce;
 };
 
+/// The first part of its last message is folded with what the second one replaces.
+struct folds_what_is_replaced {
+    static constexpr order keeps = order::rank;
+    static constexpr int scratch_slots = 2;
+    static constexpr bool in_place = false;
+    int rank;
+    [[nodiscard]] constexpr allfold::setting where() const { return {rank, 2}; }
+    [[nodiscard]] static constexpr int blocks() { return 1; }
+    [[nodiscard]] static constexpr int rounds() { return 3; }
+    [[nodiscard]] constexpr step operator[](int round) const {
+        const peers other = peers::one(1 - rank);
+        step s{.to = other, .send = whole, .from = other, .receive = whole};
+        if (round == 0) s.into = slot::scratch_a;
+        if (round == 1) s.into = slot::scratch_b;
+        if (round < 2) return s;
+        s.how = fold::in_rank_order;
+        s.mine = slot::scratch_a;
+        s.has_more = true;
+        return s;
+    }
+    [[nodiscard]] static constexpr step also(int) {
+        return {.send = whole, .source = slot::scratch_b, .receive = whole, .into = slot::scratch_a};
+    }
+};
+
 }  // namespace
 
 TEST_CASE("a block is stored only where one of its length may lie") {
@@ -398,4 +423,11 @@ TEST_CASE("several peers' blocks need an ordered fold of one and the same block"
     });
     CHECK(apart.what == fault::fold_unclear);
     CHECK_THAT(explain(apart), Catch::Matchers::ContainsSubstring("from 2 peers a block each"));
+}
+
+TEST_CASE("an ordered fold of one message is done when that comes, before its second part is stored") {
+    const proof p =
+        allfold::prove(2, [](int r) { return folds_what_is_replaced{r}; }, rank_order_claim(allfold::all_reduce));
+    INFO(explain(p));
+    CHECK(p.what == fault::repeated);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/analysis/prove.hpp"
 
+#include <string>
+
 #include "allfold/collective.hpp"
 #include "allfold/schedule/all_read.hpp"
 #include "allfold/schedule/binomial.hpp"
@@ -54,6 +56,14 @@ TEST_CASE("a rooted schedule is proved for all roots of a few ranks") {
     STATIC_REQUIRE(allfold::proved(allfold::reduce, binomial{}, 5));
     STATIC_REQUIRE(allfold::proved(allfold::all_reduce, allfold::mirrored_doubling{}, 8));
     STATIC_REQUIRE_FALSE(allfold::proved(allfold::all_reduce, allfold::mirrored_doubling{}, 6));
+}
+
+TEST_CASE("nothing is proved for a root that does not exist") {
+    for (const int root : {-1, 4, 7}) {
+        const std::string why = "prove: root " + std::to_string(root) + " of 4 ranks";
+        CHECK_THROWS_WITH((void)prove(allfold::broadcast, binomial{}, 4, root), why);
+        CHECK_THROWS_WITH((void)prove(allfold::reduce, binomial{}, 4, root), why);
+    }
 }
 
 TEST_CASE("a schedule that does not exist for so many ranks is unsupported") {

@@ -220,3 +220,35 @@ TEST_CASE("reports name teams by their members, and say whose numbers the ranks 
                ContainsSubstring("rank 1 waits in receive, for rank 2, which has returned: receive from rank 2 in the "
                                  "team of ranks 2, 1 (its 1st call)"));
 }
+
+TEST_CASE("a message that is never received names its own call, also if it leaves in a later one, or not its rank") {
+    using Catch::Matchers::ContainsSubstring;
+    allfold::explore_options held;
+    held.sends = allfold::standard_sends::held;
+    const exploration late = explore(
+        3,
+        [](explored_communicator& comm) {
+            int x = 1, y = 0;
+            if (comm.rank() == 1)
+                if (auto first = allfold::try_probe(comm, from{0}, tag{1})) allfold::receive(*first, y);
+            if (comm.rank() == 2) allfold::send(comm, x, to{0});
+            if (comm.rank() != 0) return;
+            auto withheld = allfold::send.start(comm, x, to{1}, tag{1});
+            auto behind = allfold::send.start(comm, x, to{1}, tag{2});
+            allfold::send(comm, x, to{2}, tag{3});
+            allfold::receive(comm, y, from{2});
+            if (!withheld.cancel()) withheld.wait();
+            behind.wait();
+        },
+        held);
+    INFO(explain(late));
+    REQUIRE(!late.ok());
+    for (const allfold::finding& each : late.findings())
+        CHECK_THAT(each.text, ContainsSubstring("rank 2 is never received: send to rank 2, tag 3 (its 3rd call)") &&
+                                  !ContainsSubstring("is never received: receive"));
+    const exploration own =
+        explore(2, [](explored_communicator& comm) { allfold::send(comm, 1, to{comm.rank()}); }, held);
+    INFO(explain(own));
+    REQUIRE(own.findings().size() == 1);
+    CHECK_THAT(own.first().text, ContainsSubstring("from rank 1 to rank 1 is never received: send to rank 1 (its 1st"));
+}

@@ -190,6 +190,29 @@ TEST_CASE("a deadlock that needs one send to be held and another one not is foun
     }
 }
 
+TEST_CASE("a deadlock of sends that wait is found in the execution whose values are the first to differ") {
+    const exploration found = explore(4, [](explored_communicator& comm) {
+        constexpr auto synchronous = allfold::mode::synchronous;
+        const int self = comm.rank();
+        int first = self, x = 0;
+        if (self == 1 || self == 2) allfold::send(comm, self, to{0}, synchronous);
+        if (self == 0) {
+            allfold::receive(comm, first, from{allfold::any});
+            allfold::receive(comm, x, from{allfold::any});
+            allfold::send(comm, first, to{3}, synchronous);
+        }
+        if (self == 3) allfold::receive(comm, first, from{0});
+        if ((self == 0 || self == 3) && first == 2) {  // head to head
+            allfold::send(comm, x, to{3 - self});
+            allfold::receive(comm, x, from{3 - self});
+        }
+        return first;
+    });
+    INFO(explain(found));
+    REQUIRE((found.complete() && found.findings().size() >= 2));
+    CHECK(std::ranges::count(found.findings(), verdict::deadlock_unless_held, &allfold::finding::what) == 1);
+}
+
 TEST_CASE("a rank that waits with a send takes in what has come before its next collective") {
     const exploration found = explore(3, [](explored_communicator& comm) {
         int x = 0, y = 0;

@@ -117,14 +117,14 @@ struct explore_options {
     std::uint64_t steps = 100'000;
     std::size_t findings = 16;  ///< at most this many are kept, those with the shortest schedules
     /// A rank that takes longer for one step waits for something outside: then the process reports which rank it is,
-    /// and its latest call, and is ended (std::abort), because nobody can make that rank return. 0: never; `replay`
-    /// never does so, for the sake of debuggers.
+    /// and its latest call, and is ended (std::abort), because nobody can make that rank return. 0 or infinity: never;
+    /// `replay` never does so, for the sake of debuggers.
     double step_seconds = 60;
     /// How many times in a row a test may find nothing while a message may still arrive. A rank that goes on testing is
     /// then treated like one that waits, until nothing else can happen.
     int tests = 1;
     int most_tests = 1000;                ///< then: this many are no progress
-    std::size_t stack_bytes = 256 << 10;  ///< of each rank, between guard pages
+    std::size_t stack_bytes = 256 << 10;  ///< of each rank, between guard pages; at least 64 KiB
     bool reduced = true;                  ///< false: also executions that differ only in the order of independent steps
     /// Also orders of arrival that no call of the program can tell apart: to check allfold itself.
     bool every_order = false;

@@ -84,7 +84,8 @@ exploration with_explorer(int size, Program& program, const explore_options& opt
 /// - A rank that fails stops; the others run on as far as they can without it, or are told, as on threads
 ///   (`explore_options::failures`). A team that still exists when its rank
 ///   has returned is ended then, and reported.
-/// - What ranks return is compared, with ==, with what they returned in the first execution; NaN is the same as NaN.
+/// - What ranks return is compared, with ==, with what they returned in the first execution in which all of them do;
+///   NaN is the same as NaN.
 /// - The program is called many times, by one thread: any state that it keeps outside has to be set up anew by each
 ///   call. Everything it does has to follow from its rank and its messages; if it is seen not to, that is reported:
 ///   the first execution, and each with a fault, is run once more. Its `comm` is an `explored_communicator`, which

@@ -164,6 +164,7 @@ class explored_communicator final : public transport_defaults, private detail::e
         const auto* const found = world_.lanes().find(group_, ranks_[peer], on);
         return found ? std::optional(found->what) : std::nullopt;
     }
+    void note_number(std::size_t call, std::uint32_t number) { world_.note_number(self_, call, number); }
     /// Whether the send that starts now, with that number, stays here until it is cancelled.
     [[nodiscard]] bool withholds(std::size_t call, int to, std::uint32_t number) {
         throw_if_over();
@@ -435,7 +436,6 @@ class explored_communicator final : public transport_defaults, private detail::e
         std::memcpy(&head, message.parts.front().data, sizeof head);
         if (head.what == kind::refused || head.what == kind::unexpected) return detail::lane_of_answer(head.number);
         if (head.what == kind::clear) world_.note_clear(self_);
-        if (head.has_envelope()) world_.note_sent(self_, head.number);
         if (head.what == kind::request || head.how == mode::synchronous) {
             answers_.push_back({group_, ranks_[to], detail::lane_of_answer(head.number)});
             if (is_waiting_send_) world_.note_waiting_send(self_, answers_.back());
@@ -635,9 +635,11 @@ struct detail::task_hooks<explored_communicator> {
                                          : comm.note_message(what, out != nullptr ? out->receiver : null_rank,
                                                              in != nullptr ? in->source : null_rank,
                                                              out != nullptr ? out->label : in->label(), at);
-        const bool may_stay = out != nullptr && in == nullptr && !is_waited_for && !is_copy &&
-                              out->how != mode::buffered && out->receiver != null_rank;
-        const bool stays = may_stay && comm.withholds(call, out->receiver, office_of(comm).next_number());
+        const bool sends = out != nullptr && out->receiver != null_rank;
+        const std::uint32_t number = office_of(comm).next_number();
+        if (sends) comm.note_number(call, number);
+        const bool may_stay = sends && in == nullptr && !is_waited_for && !is_copy && out->how != mode::buffered;
+        const bool stays = may_stay && comm.withholds(call, out->receiver, number);
         if (out != nullptr && out->how != mode::ready) wait_as_searched(comm, *out, stays);
         comm.note_waiting_send(out != nullptr && out->how == mode::standard && !out->is_held);
         if (out != nullptr && out->how == mode::standard && !is_waited_for) comm.note_open_send();

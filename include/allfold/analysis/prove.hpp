@@ -13,6 +13,7 @@
 #include "allfold/analysis/detail/prover.hpp"
 #include "allfold/analysis/proof.hpp"
 #include "allfold/error.hpp"
+#include "allfold/schedule/contract.hpp"
 #include "allfold/schedule/step.hpp"
 
 /// @file
@@ -137,11 +138,18 @@ template <class Make>
 
 namespace detail {
 
+constexpr void require_root(const contract& promise, const setting& where) {
+    if (promise.rooted && promise.cut != cut_for::owner && (where.root < 0 || where.root >= where.size))
+        throw error(errc::bad_rank,
+                    "prove: root " + std::to_string(where.root) + " of " + std::to_string(where.size) + " ranks");
+}
+
 template <class Collective, class Algorithm>
 [[nodiscard]] constexpr proof prove_one(const Collective& what, const Algorithm& algorithm, const setting& where,
                                         way how) {
     using S = schedule_in<Collective, Algorithm>;
     if (!supports<S>(where.size, where.group)) return {.what = fault::unsupported, .size = where.size};
+    if (where.size >= 1) require_root(what.promise, where);
     const auto make = [&](int rank) { return make_schedule<S>(where.at(rank), algorithm); };
     claim claimed = claim_of(what, algorithm, where.root, where.group);
     claimed.destinations = where.destinations;
@@ -152,6 +160,7 @@ template <class Collective, class Algorithm>
 
 /// Proves the schedule that an algorithm has for a collective: `prove(all_reduce, ring{}, 8)`. A grouped one is proved
 /// for groups of `group`.
+/// @throws error (bad_rank) if there is no such root.
 template <class Collective, class Algorithm>
     requires schedule<schedule_in<Collective, Algorithm>>
 [[nodiscard]] constexpr proof prove(const Collective& what, const Algorithm& algorithm, int size, int root = 0,

@@ -51,7 +51,10 @@ class explored_world final : public order_observer {
     using body = std::function<void(int)>;
 
     explored_world(int size, std::size_t stack_bytes, int tests, int most_tests, body run)
-        : stack_bytes_(stack_bytes), tests_(tests), most_tests_(most_tests), run_(std::move(run)) {
+        : stack_bytes_(std::max(stack_bytes, least_stack_bytes)),
+          tests_(tests),
+          most_tests_(most_tests),
+          run_(std::move(run)) {
         ranks_.reserve(static_cast<std::size_t>(size));
         for (int r = 0; r < size; ++r) give_fibre(ranks_.emplace_back(*this, r));
     }
@@ -108,10 +111,13 @@ class explored_world final : public order_observer {
     }
     /// The channels on which a message may arrive at a rank, now or later.
     [[nodiscard]] std::span<const explored_channel> asked_by(int rank) {
-        if (of(rank).at == place::chooses) return {};
-        asked_or_ends_ = of(rank).asked;
-        if (of(rank).sees_ends) asked_or_ends_.insert(asked_or_ends_.end(), of(rank).ends.begin(), of(rank).ends.end());
-        asked_or_ends_.insert(asked_or_ends_.end(), of(rank).listens.begin(), of(rank).listens.end());
+        const explored_rank& self = of(rank);
+        if (self.at == place::chooses) return {};
+        asked_or_ends_ = self.asked;
+        if (self.sees_ends) asked_or_ends_.insert(asked_or_ends_.end(), self.ends.begin(), self.ends.end());
+        if (self.at == place::tests)  // an earlier look may have asked for ends that this one does not find
+            std::erase_if(asked_or_ends_, [&](const auto& each) { return comes_too_late(self, each); });
+        asked_or_ends_.insert(asked_or_ends_.end(), self.listens.begin(), self.listens.end());
         return asked_or_ends_;
     }
     [[nodiscard]] bool is_unseen_answer(const explored_step& delivery) {
@@ -257,10 +263,8 @@ class explored_world final : public order_observer {
     [[nodiscard]] bool has_endless_calls() const {
         return std::ranges::find(ranks_, place::calls, &explored_rank::at) != ranks_.end();
     }
-    /// The message that the latest call of a rank sends is posted; `number` is that of the send on its communicator.
-    void note_sent(int rank, std::uint32_t number) {
-        if (auto& calls = of(rank).calls; !calls.empty()) calls.back().number = number;
-    }
+    /// A call, counted from 1, starts the send that has this number on its communicator.
+    void note_number(int rank, std::size_t call, std::uint32_t number) { of(rank).calls[call - 1].number = number; }
     /// The messages of this execution, with those that have not been taken.
     [[nodiscard]] const explored_mail& mail() const noexcept { return mail_; }
     /// How often the program has aborted on a rank so far, in all executions.
@@ -550,6 +554,7 @@ class explored_world final : public order_observer {
     static constexpr explored_channel send_waits{0, 0, 1}, deadline_passes{0, 0, 2}, no_room{0, 0, 3},
         peer_gone{0, 0, 4};
 
+    static constexpr std::size_t least_stack_bytes = 64 << 10;  // allfold's own calls take some of it
     std::size_t stack_bytes_;
     int tests_, most_tests_;
     std::uint64_t aborts_ = 0;  // in all executions

@@ -122,12 +122,12 @@ class explorer {
             const std::size_t known_path = tree_.path_length();
             const ending end = run_one(
                 [this](std::uint64_t settled) { return tree_.choose(possible_, settled, world_.posts()); }, true);
+            if (end == ending::stopped) return leave(known_path);  // also before the end of the path that is repeated
             if (end == ending::changed || tree_.depth() < tree_.path_length()) {
                 add_not_repeated(text({"step ", tree_.depth() + 1, " of an execution"}));
                 is_world_usable_ = world_.release();
                 return;
             }
-            if (end == ending::stopped) return leave(known_path);
             if (end == ending::endless) {  // what follows from it would be endless too
                 judge(end);
                 is_world_usable_ = world_.release();
@@ -138,6 +138,8 @@ class explorer {
             const bool must_restart = has_learned();
             asked |= world_.asked().of_messages;
             judge(end);
+            const bool is_repeated =
+                end == ending::complete && must_repeat_with_waits();  // before `repeats` runs another
             std::uint64_t any_order = asked_.of_all;
             if (end == ending::asleep) any_order |= ranks_that_have_not_returned();  // they might have asked later
             if (!released() || !repeats()) return;
@@ -151,7 +153,7 @@ class explorer {
                 expected_to_ask |= std::exchange(asked, 0);
                 continue;
             }
-            if (!record_execution(end, leftovers, any_order)) return;
+            if (!record_execution(end, is_repeated, leftovers, any_order)) return;
         }
         if ((expected_to_ask & ~asked) != 0) add_not_repeated("the first execution");
     }
@@ -162,10 +164,9 @@ class explorer {
         found_.executions_ = executions_before_;
         found_.redundant_ = 0;
     }
-    /// Called after an execution that counts; false if no other one is to follow.
-    [[nodiscard]] bool record_execution(ending end, const std::vector<explored_leftover>& leftovers,
+    /// Called after an execution that counts; false if no other one is to follow. `is_repeated`: with sends that wait.
+    [[nodiscard]] bool record_execution(ending end, bool is_repeated, const std::vector<explored_leftover>& leftovers,
                                         std::uint64_t any_order) {
-        const bool is_repeated = end == ending::complete && must_repeat_with_waits();
         end == ending::complete ? ++found_.executions_ : ++found_.redundant_;
         if (is_repeated) ++found_.executions_;
         found_.complete_ = !tree_.next(leftovers, any_order);
@@ -257,7 +258,8 @@ class explorer {
     }
     [[nodiscard]] bool repeat_first() {
         const bool is_alike = run_first_again();
-        static_cast<void>(values_.difference());
+        has_values_ = all_return();
+        if (has_values_) static_cast<void>(values_.difference());
         if (!released()) return false;
         if (!is_alike) throw other_program();
         return true;
@@ -416,7 +418,7 @@ class explorer {
         const bool is_alike = run_first_again();
         world_.sends = sends;
         apply_asked();
-        const std::string difference = values_.difference();
+        const std::string difference = has_values_ ? values_.difference() : std::string();
         if (!released()) return false;
         if (!difference.empty())
             add(verdict::not_deterministic, "when the first execution is repeated, " + difference);
@@ -440,11 +442,14 @@ class explorer {
                 text({"an execution goes on after ", options_.steps, " steps (explore_options::steps)"}),
                 text_of_ranks(world_));
     }
+    /// Keeps the execution that has just ended as the first one.
+    void set_first() {
+        has_first_ = true;
+        first_token_ = token_;
+        first_posts_ = world_.posts();
+    }
     void judge_complete() {
-        if (!std::exchange(has_first_, true)) {
-            first_token_ = token_;
-            first_posts_ = world_.posts();
-        }
+        if (!has_first_) set_first();
         if (world_.standard_sends() != 0 && must_explore_waits()) asks_of_sends_ = true;
         const bool waits = any_is_at(place::waits), tests = any_is_at(place::tests);
         add_changes();
@@ -461,6 +466,7 @@ class explorer {
         }
         add_kept();
         if (!world_.has_news()) add_lost();
+        if (!std::exchange(has_values_, true)) set_first();
         difference_ = values_.difference();
     }
     /// Whether sends that wait may lead to more than a deadlock, or nothing at all is to be left out.
@@ -516,6 +522,7 @@ class explorer {
             if (world_.of(r).at == where) return true;
         return false;
     }
+    [[nodiscard]] bool all_return() { return !any_failed() && ranks_that_have_not_returned() == 0; }
     [[nodiscard]] bool any_failed() {
         for (int r = 0; r < world_.size(); ++r)
             if (world_.of(r).failure) return true;
@@ -675,7 +682,9 @@ class explorer {
     std::string token_, first_token_, difference_;
     std::uint64_t first_posts_ = 0, steps_ = 0;  // of all executions
     clock::time_point began_ = clock::now();
-    bool has_first_ = false, has_repeated_ = false, asks_of_sends_ = false;
+    // The first execution: that whose values are kept, in which all ranks return; until there is one, the very first.
+    bool has_first_ = false, has_values_ = false;
+    bool has_repeated_ = false, asks_of_sends_ = false;
     asking_ranks asked_;  // in any execution so far
     bool wants_more_ = true;
     std::uint64_t executions_before_ = 0;  // a resumed exploration continues the count

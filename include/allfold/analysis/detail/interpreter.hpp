@@ -198,7 +198,14 @@ class interpreter {
         if (now.has_more) check_second_part(self);
         if (now.local.what == local_work::kind::identity) check_identity(self);
         if (schedules_.fold_once()) check_fold_once(self);
+        if (self.has_epilogue && self.receiving.count() == 1) fold_at_once(self);
         if (reader_.ok) reader_.enters(self);
+    }
+    /// As the engine does it: an ordered fold of one message does not wait for the end of the step.
+    constexpr void fold_at_once(state& self) {
+        const int peer = self.now.from.at(0, self.rank);
+        self.now.how = fold_of_one(self.now.how, peer, self.rank);
+        if (self.now.has_more) self.more.how = fold_of_one(self.more.how, peer, self.rank);
     }
 
     constexpr void make_ready(state& self) {

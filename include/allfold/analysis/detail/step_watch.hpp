@@ -24,9 +24,10 @@ namespace allfold::detail {
 template <class Call>
 class step_watch {
   public:
-    /// 0: nothing is watched.
+    /// 0, or more than a clock can count: nothing is watched.
     step_watch(double seconds, int ranks) : limit_(seconds), ranks_(ranks) {
-        if (seconds > 0) watcher_ = std::thread([this] { watch(); });
+        constexpr double never = 1e9;  // 30 years; 300 years are too many nanoseconds
+        if (seconds > 0 && seconds < never) watcher_ = std::thread([this] { watch(); });
     }
     step_watch(const step_watch&) = delete;
     step_watch& operator=(const step_watch&) = delete;

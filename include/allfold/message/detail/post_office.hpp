@@ -611,7 +611,8 @@ inline void post_office::match(receiving& r, std::unique_ptr<held_message> with_
 }
 
 inline void post_office::match(receiving& r, int source, const message_head& head, std::span<const std::byte> data) {
-    if (r.source == any_rank) note_question_of_messages();
+    if (r.source == any_rank)  // no step of a search delivers a rank's own message: it depends on what has come before
+        source == rank_ ? note_question_of_the_past() : note_question_of_messages();
     if (takes_as_is(r, head)) [[likely]] {
         r.found = head.from_rank(source);
         take_as_is(r, source, data);
