@@ -178,7 +178,7 @@ TEST_CASE("one rank alone is drawn without rounds, and a name is written as XML 
     CHECK_THAT(picture, ContainsSubstring("&lt;mine> &amp; yours all_reduce, P = 1: 0 rounds"));
 }
 
-TEST_CASE("what is no letter in XML is drawn as U+FFFD") {
+TEST_CASE("what is no character in XML is drawn as U+FFFD") {
     const auto name_drawn = [](const std::string& name) {
         const auto make = [](int rank) { return allfold::ring::all_reduce({rank, 1}); };
         const std::string all = draw(1, make, claim_of(allfold::all_reduce, allfold::ring{}), name);

@@ -66,11 +66,11 @@ class svg {
         constexpr const char* values[colours] = {"#2f7fd6", "#c8651b", "#2e9b57", "#9a6ad6", "#cc4f7c", "#8c7a1a"};
         return values[number % colours];
     }
-    /// Text as XML wants it, whatever an exception says: what is no letter there becomes U+FFFD.
+    /// Text as XML wants it, whatever an exception says: what is no character there becomes U+FFFD.
     [[nodiscard]] static std::string escaped(std::string_view text) {
         std::string safe;
         while (!text.empty()) {
-            const std::size_t length = length_of_letter(text);
+            const std::size_t length = length_of_character(text);
             if (length == 0)
                 safe += "\xEF\xBF\xBD";
             else if (text[0] == '<' || text[0] == '&')
@@ -83,8 +83,8 @@ class svg {
         }
         return safe;
     }
-    /// How many bytes the first letter has in UTF-8; 0 if it is none, or one that XML does not allow.
-    [[nodiscard]] static std::size_t length_of_letter(std::string_view text) {
+    /// How many bytes the first character has in UTF-8; 0 if there is none, or if XML does not allow it.
+    [[nodiscard]] static std::size_t length_of_character(std::string_view text) {
         const auto first = static_cast<unsigned char>(text[0]);
         if (first < 0x80) return first >= ' ' || first == '\t' || first == '\n' || first == '\r' ? 1 : 0;
         const std::size_t length = first < 0xC0 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF8 ? 4 : 0;
