@@ -231,7 +231,7 @@ struct call_types {
 /// Whether elements can replace others: bytes that are only moved always can.
 template <class Op, class T>
 inline constexpr bool is_stored =
-    is_row<T> || std::is_copy_assignable_v<T> || (std::same_as<Op, no_fold> && std::is_trivially_copyable_v<T>);
+    std::is_copy_assignable_v<T> || (std::same_as<Op, no_fold> && std::is_trivially_copyable_v<T>);
 
 /// Whether the arguments of a call fit together; if not, a one-line compiler error says what to write.
 template <class Op, class In, class Out>
