@@ -50,6 +50,23 @@ TEST_CASE("teams of processes fold among their members") {
     SUCCEED();
 }
 
+TEST_CASE("nothing of a team is delegated to MPI, which would ask all ranks of its parent") {
+    const test::watchdog watch("delegation on teams over MPI");
+    using allfold::delegate;
+    communicator comm(MPI_COMM_WORLD);
+    const auto turned = subset(comm, rank_list::strided(comm.size() - 1, comm.size(), -1));
+    int x = comm.rank();
+    allfold::inclusive_scan(*turned, x, sum(), allfold::order::any, delegate::always);
+    int expected = 0;
+    for (int r = comm.rank(); r < comm.size(); ++r) expected += r;
+    CHECK(x == expected);
+    const auto half = split(comm, allfold::color{comm.rank() % 2});
+    int y = 1;
+    allfold::all_reduce(*half, y, sum(), delegate::always);
+    CHECK(y == half->size());
+    CHECK_FALSE(allfold::all_reduce.plan(*half, 8, sum(), delegate::always).delegated());
+}
+
 TEST_CASE("nested splits of processes, with operations in flight on all levels") {
     const test::watchdog watch("nested splits over MPI");
     communicator comm(MPI_COMM_WORLD);

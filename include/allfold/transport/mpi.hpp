@@ -226,6 +226,7 @@ class communicator : public transport_defaults {
     /// MPI's own collective, if MPI has this one for this operator on these elements; null otherwise.
     template <class Op, class T>
     [[nodiscard]] static constexpr native_function native(std::string_view collective) noexcept;
+    [[nodiscard]] bool may_delegate() const noexcept { return carrier_ == nullptr; }  // MPI does not know about teams
     [[nodiscard]] const char* prefers_native(std::string_view collective, std::size_t bytes) const noexcept;
     [[nodiscard]] static constexpr const char* native_name(std::string_view collective) noexcept;
 
@@ -398,7 +399,6 @@ constexpr communicator::native_function communicator::native(std::string_view co
 
 inline const char* communicator::prefers_native(std::string_view collective, std::size_t bytes) const noexcept {
     const auto* const own = detail::native_collective(collective);
-    if (carrier_ != nullptr) return nullptr;  // MPI does not know about teams
     if (own == nullptr || bytes < tuning_.*own->from_bytes) return nullptr;
     return "delegated to MPI's own collective: measured to be faster";
 }
