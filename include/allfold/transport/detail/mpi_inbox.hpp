@@ -233,6 +233,8 @@ class inbox {
     allfold::detail::known_signatures& known_;
     const tuning& tuning_;
     std::size_t longest_plain_ = longest_plain(tuning_);
+    bool states_length_ =
+        longest_whole(tuning_) == longest_plain_;  // every envelope does, of a payload sent as a whole
     std::vector<stream> streams_;
     std::size_t active_ = 0;  // how many of them are in use
     int plain_tag_ = 0;       // of the stream whose message is read in place
@@ -296,7 +298,8 @@ inline bool inbox::has_come(stream& s, MPI_Status& status) {
     return true;
 }
 /// The same, polling `turns` times, for a message that should have so many bytes and be on this lane. Its envelope then
-/// states its length, so MPI need not be asked: the previous envelope in the buffer has been zeroed.
+/// states its length, so MPI need not be asked, unless messages may be so long that it states only the last bits: the
+/// previous envelope in the buffer has been zeroed.
 inline bool inbox::has_head_of(stream& s, lane on, std::size_t bytes, int turns) {
     using namespace allfold::detail;
     MPI_Status status;
@@ -304,7 +307,7 @@ inline bool inbox::has_head_of(stream& s, lane on, std::size_t bytes, int turns)
         if (--turns <= 0) return false;
     std::byte* const from = s.buffer.data() + envelope_offset;
     std::memcpy(&s.about, from, sizeof s.about);
-    if (s.about.on == on && s.about.is_plain(envelope_bytes + bytes)) [[likely]] {
+    if (states_length_ && s.about.on == on && s.about.is_plain(envelope_bytes + bytes)) [[likely]] {
         s.into = from + envelope_bytes;
         s.bytes = bytes;
     } else {
