@@ -15,6 +15,7 @@
 #include "allfold/collective/barrier.hpp"
 #include "allfold/collective/broadcast.hpp"
 #include "allfold/collective/subset.hpp"
+#include "allfold/message.hpp"
 #include "test/collective/all_reduce_checks.hpp"
 #include "test/collective/all_to_all_checks.hpp"
 #include "test/collective/gather_checks.hpp"
@@ -264,6 +265,27 @@ TEST_CASE("who waits for a process that has returned is told so, whatever it has
     }));
     INFO(told.text);
     CHECK((told.code == errc::peer_failed && told.says("without taking part")));
+}
+
+TEST_CASE(
+    "who waits for a first thread that has returned is told so, though another thread of its process still waits") {
+    for (const bool in_team : {false, true}) {
+        outcome told;
+        static_cast<void>(outcomes_on_ranks(2, [&](auto& across) {
+            allfold::run(across, 2, [&](auto& comm) {
+                const auto team = allfold::subset(comm, {1, 2});
+                int x = 0;
+                if (comm.rank() == 1 && in_team) allfold::barrier(*team);
+                if (comm.rank() == 1 && !in_team) allfold::receive(comm, x, allfold::from{2});
+                if (comm.rank() < 2) return;
+                const auto mine = outcome_of([&] { allfold::broadcast(comm, x, allfold::root{0}); });
+                if (comm.rank() == 2) told = mine;
+                if (!mine.succeeded()) throw std::runtime_error(mine.text);
+            });
+        }));
+        INFO(told.text);
+        CHECK((told.code == errc::peer_failed && told.says("rank 0 of 4, which has returned without taking part")));
+    }
 }
 
 TEST_CASE("a first thread that throws releases a team of others whose messages it passes on") {

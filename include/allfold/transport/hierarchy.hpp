@@ -233,7 +233,7 @@ class hierarchical_communicator : public transport_defaults {
     team<relayed_communicator> flat_, messages_;
     bool has_ended_ = false;
     unsigned turns_ = 0;
-    /// A wait for a message of a process that has left; it may be split over several calls of `wait`.
+    /// A wait for a message of a first thread that has left; it may be split over several calls of `wait`.
     struct absence {
         int peer = -1, round = 0;
         lane on = 0;
@@ -289,12 +289,12 @@ void hierarchical_communicator<Across>::wait(Work& work,
     }
 }
 
-/// Throws if this rank waits for a message of a process in which no thread runs any more. What that process sent before
-/// may not have reached the engine yet, so this allows it some time.
+/// Throws if this rank waits for a message of a first thread that has returned. What that thread sent before may not
+/// have reached the engine yet, so this allows it some time.
 template <communicator Across>
 void hierarchical_communicator<Across>::require_presence(const waiting& where) {
     constexpr std::chrono::milliseconds patience{100};
-    if (where.peer < 0 || is_inside(where.peer) || !relay_->is_finished(process_of(where.peer))) {
+    if (where.peer < 0 || is_inside(where.peer) || !relay_->has_leader_left(process_of(where.peer))) {
         absence_ = {};
         return;
     }
