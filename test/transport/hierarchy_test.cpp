@@ -15,7 +15,9 @@
 #include "allfold/collective/barrier.hpp"
 #include "allfold/collective/broadcast.hpp"
 #include "allfold/collective/subset.hpp"
+#include "allfold/engine/operation.hpp"
 #include "allfold/message.hpp"
+#include "allfold/schedule/binomial.hpp"
 #include "test/collective/all_reduce_checks.hpp"
 #include "test/collective/all_to_all_checks.hpp"
 #include "test/collective/gather_checks.hpp"
@@ -286,6 +288,30 @@ TEST_CASE(
         INFO(told.text);
         CHECK((told.code == errc::peer_failed && told.says("rank 0 of 4, which has returned without taking part")));
     }
+}
+
+TEST_CASE("what a rank of a hierarchy has in flight learns that a peer has returned, while the rank waits elsewhere") {
+    for (const int processes : {2, 4})
+        for (const bool on_team : {false, true}) {
+            std::vector<outcome> all(4);
+            static_cast<void>(outcomes_on_ranks(processes, [&](auto& across) {
+                allfold::run(across, 4 / processes, [&](auto& comm) {
+                    const auto team = allfold::subset(comm, {0, 1, 2, 3}), pair = allfold::subset(comm, {2, 3});
+                    if (!pair) return;
+                    const auto use = [&](auto& ranks, const auto&... schedule) {
+                        int x = 7;
+                        auto op = allfold::broadcast.start(ranks, x, allfold::root{0}, schedule...);
+                        if (comm.rank() == 3) op.wait();  // for rank 2
+                        allfold::barrier(*pair);
+                        op.wait();
+                    };
+                    all[static_cast<std::size_t>(comm.rank())] =
+                        outcome_of([&] { on_team ? use(*team, allfold::binomial()) : use(comm); });
+                });
+            }));
+            INFO(processes << (on_team ? ", on a team: " : ": ") << all[2].text << " / " << all[3].text);
+            CHECK((all[2].code == errc::peer_failed && all[3].code == errc::peer_failed));
+        }
 }
 
 TEST_CASE("a first thread that throws releases a team of others whose messages it passes on") {
