@@ -314,6 +314,21 @@ TEST_CASE("what a rank of a hierarchy has in flight learns that a peer has retur
         }
 }
 
+TEST_CASE("run tells who calls it that another process has returned without calling it") {
+    for (const bool sends : {false, true}) {
+        const auto outcomes = outcomes_on_ranks(2, [&](auto& across) {
+            if (across.rank() == 1) return;
+            allfold::run(across, 2, [&](auto& comm) {
+                int x = 1;
+                if (sends && comm.rank() == 1) allfold::send(comm, x, allfold::to{2});
+            });
+        });
+        INFO(outcomes[0].text);
+        CHECK((outcomes[0].code == errc::peer_failed && outcomes[0].says("waits for rank 1 of 2, which has returned")));
+        CHECK(outcomes[1].succeeded());
+    }
+}
+
 TEST_CASE("a first thread that throws releases a team of others whose messages it passes on") {
     const auto outcomes = outcomes_on_ranks(2, [&](auto& across) {
         allfold::run(across, 2, [&](auto& comm) {

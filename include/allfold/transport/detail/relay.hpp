@@ -408,8 +408,7 @@ class relay_mover final : public relay::mover {
         if (relay_.others_run()) tell_others(kind::leader_left);
         progress_until([&] { return !relay_.others_run() && !relay_.has_outgoing() && is_idle(); });
         tell_others(kind::process_finished);
-        relay_.note_finished(relay_.process());
-        progress_until([&] { return is_idle() && all_are_finished(); });
+        progress_until([&] { return is_idle() && first_unfinished() < 0; });
         rest();
     }
     void progress() noexcept override {
@@ -487,16 +486,39 @@ class relay_mover final : public relay::mover {
             if (!waiting_ones.empty()) return false;
         return sent_.empty();
     }
-    [[nodiscard]] bool all_are_finished() const noexcept {
+    /// -1 if there is none.
+    [[nodiscard]] int first_unfinished() const noexcept {
         for (int p = 0; p < relay_.processes(); ++p)
-            if (!relay_.is_finished(p)) return false;
-        return true;
+            if (p != relay_.process() && !relay_.is_finished(p)) return p;
+        return -1;
     }
     template <class IsDone>
     void progress_until(IsDone is_done) {
-        for (; !relay_.has_failed() && !is_done(); std::this_thread::yield()) {
+        constexpr unsigned check_interval = 64;
+        for (unsigned turn = 1; !relay_.has_failed() && !is_done(); ++turn) {
             progress();
             background::progress_all();
+            if (turn % check_interval == 0) look_for_departed();
+            std::this_thread::yield();
+        }
+    }
+    /// Fails if a process that has yet to finish has left.
+    void look_for_departed() noexcept {
+        struct {
+            relay_mover& self;
+            bool poll() {
+                self.progress();
+                return self.first_unfinished() < 0;
+            }
+            [[nodiscard]] waiting blocked_on() const {
+                return {.what = "run, among processes", .rounds = 1, .peer = self.first_unfinished(), .on = self.lane_};
+            }
+            static void check() {}
+        } last{*this};
+        try {
+            across_.look_around(last, std::nullopt);
+        } catch (...) {
+            relay_.fail(current_cause());
         }
     }
 
