@@ -240,6 +240,31 @@ TEST_CASE("a failure in a team of processes ends that one, and neither its paren
     }
 }
 
+TEST_CASE("a member that fails lets go of what it was sent in a hundred calls, whether it has made them or not") {
+    const test::watchdog watch("a failure in a team over MPI with many calls in flight");
+    communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate,
+                      {.patience = std::chrono::hours(1)});  // no rank gives up waiting
+    for (const bool has_made_them : {true, false}) {
+        std::vector<std::vector<float>> x(100, std::vector<float>(60000, 1));
+        const auto mine = test::outcome_of([&] {
+            const auto all = subset(comm, all_of(comm));
+            const bool fails = all->rank() == all->size() - 1;
+            std::vector<allfold::operation> calls;
+            const auto start = [&] {
+                for (auto& each : x) calls.push_back(allfold::all_reduce.start(*all, each, sum()));
+            };
+            if (!fails) start();
+            allfold::barrier(comm);
+            if (fails && has_made_them) start();
+            if (fails) throw std::runtime_error("boom");
+            allfold::wait_all(calls);
+        });
+        INFO(mine.text);
+        CHECK((mine.text == "boom" || mine.code == errc::peer_failed));
+    }
+    check_sums(comm, comm);
+}
+
 TEST_CASE("what fails in flight while processes make their first team releases the others") {
     const test::watchdog watch("a failure while a team over MPI is made");
     enum class way { subset, nested, split };
