@@ -221,6 +221,25 @@ TEST_CASE("a process that returns without joining a team, or leaves it, releases
     }
 }
 
+TEST_CASE("a process that has left a team, or never joins it, answers for it while it waits on another communicator") {
+    const test::watchdog watch("a process that waits elsewhere than those who wait for it in a team");
+    communicator parent(MPI_COMM_WORLD, allfold::mpi::duplicate, {.notice = std::chrono::milliseconds(5)});
+    communicator other(MPI_COMM_WORLD, allfold::mpi::duplicate, {.notice = std::chrono::milliseconds(5)});
+    const int size = parent.size();
+    const bool is_odd_one = parent.rank() == size - 1 && size > 1;
+    for (const bool leaves : {true, false}) {
+        auto all = subset(parent, is_odd_one && !leaves ? rank_list{} : all_of(parent));
+        if (is_odd_one) all = {};
+        const auto mine = test::outcome_of([&] {
+            if (all) allfold::barrier(*all);
+        });
+        INFO(mine.text);
+        CHECK((mine.code == errc::peer_failed) == (size > 1 && !is_odd_one));
+        all = {};
+        check_sums(other, other);
+    }
+}
+
 TEST_CASE("a failure in a team of processes ends that one, and neither its parent nor others") {
     const test::watchdog watch("a failure in a team over MPI");
     communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate,

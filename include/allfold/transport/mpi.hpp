@@ -288,6 +288,7 @@ inline team<communicator> communicator::form_team(const rank_list& members) {
         std::erase_if(carriers_, [](const auto& full) { return full->try_end([] { return false; }); });
         carriers_.push_back(std::make_shared<detail::carrier>(job_, carrier_ != nullptr, tuning_));
         control_.poll_also(carriers_);
+        detail::carriers_of_thread::add(carriers_.back());
     }
     const std::shared_ptr<detail::carrier>& by = carriers_.back();
     const bool is_member = members.contains(rank());
@@ -329,6 +330,7 @@ bool communicator::look_around(Work& work, std::optional<std::chrono::steady_clo
 [[gnu::noinline]] inline void communicator::require_progress(const waiting& where, clock::time_point now) {
     control_.poll();
     control_.throw_if_failed(where.what);
+    detail::carriers_of_thread::poll(now, tuning_.notice);
     if (stall_timer_.is_notice_due(where, now, tuning_.notice)) notify_blocked(where);
     // What a rank sent before it left arrives before its control message, but may not have reached the engine yet.
     const auto left = control_.departure_of(where.peer);
