@@ -171,6 +171,19 @@ TEST_CASE("a deadline releases all threads of all processes") {
     CHECK(mine.code == errc::timeout);
 }
 
+TEST_CASE("run tells who calls it that another process has left without calling it") {
+    const watchdog watch("a process that does not call run");
+    const auto mine = outcome_of([] {
+        allfold::mpi::communicator processes(MPI_COMM_WORLD, allfold::mpi::duplicate,
+                                             {.notice = 10ms, .patience = 100ms});
+        const bool leaves = processes.rank() > 0 && processes.rank() == processes.size() - 1;
+        if (!leaves) allfold::run(processes, 2, [](auto&) {});
+    });
+    INFO(mine.text);
+    CHECK((mine.text.empty() || mine.code == errc::peer_failed));
+    CHECK(on_any_rank(mine.says("which has returned without taking part")) == (ranks_of_job() > 1));
+}
+
 TEST_CASE("a plan for threads of processes has two levels") {
     allfold::mpi::communicator processes(MPI_COMM_WORLD);
     allfold::run(processes, 2, [](auto& comm) {

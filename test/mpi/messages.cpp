@@ -60,6 +60,23 @@ TEST_CASE("over MPI too, a message arrives, whatever its length and its mode") {
     allfold::barrier(comm);
 }
 
+TEST_CASE("over MPI, a message that is sent whole is as long as it was sent, also beyond what its envelope can state") {
+    const watchdog watch("long messages that are sent whole");
+    allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, {.eager_bytes = 200000, .chunk_bytes = 0});
+    for (const std::size_t n : {65519U, 65520U, 65536U, 65537U, 131072U, 65536U}) {
+        const std::vector<unsigned char> x(n, static_cast<unsigned char>(n % 251));
+        std::vector<unsigned char> y(n);
+        if (comm.rank() == 0 && comm.size() > 1) send(comm, x, to{1}, tag{1});
+        if (comm.rank() == 1) {
+            receive(comm, y, from{0}, tag{1});
+            INFO(n << " bytes");
+            CHECK(y == x);
+        }
+    }
+    allfold::barrier(comm);
+    SUCCEED();
+}
+
 TEST_CASE("over MPI too, random programs receive what a sequential matching says") {
     const watchdog watch("random messages over MPI");
     allfold::mpi::communicator comm(MPI_COMM_WORLD);

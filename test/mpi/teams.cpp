@@ -50,6 +50,23 @@ TEST_CASE("teams of processes fold among their members") {
     SUCCEED();
 }
 
+TEST_CASE("nothing of a team is delegated to MPI, which would ask all ranks of its parent") {
+    const test::watchdog watch("delegation on teams over MPI");
+    using allfold::delegate;
+    communicator comm(MPI_COMM_WORLD);
+    const auto turned = subset(comm, rank_list::strided(comm.size() - 1, comm.size(), -1));
+    int x = comm.rank();
+    allfold::inclusive_scan(*turned, x, sum(), allfold::order::any, delegate::always);
+    int expected = 0;
+    for (int r = comm.rank(); r < comm.size(); ++r) expected += r;
+    CHECK(x == expected);
+    const auto half = split(comm, allfold::color{comm.rank() % 2});
+    int y = 1;
+    allfold::all_reduce(*half, y, sum(), delegate::always);
+    CHECK(y == half->size());
+    CHECK_FALSE(allfold::all_reduce.plan(*half, 8, sum(), delegate::always).delegated());
+}
+
 TEST_CASE("nested splits of processes, with operations in flight on all levels") {
     const test::watchdog watch("nested splits over MPI");
     communicator comm(MPI_COMM_WORLD);
@@ -204,6 +221,25 @@ TEST_CASE("a process that returns without joining a team, or leaves it, releases
     }
 }
 
+TEST_CASE("a process that has left a team, or never joins it, answers for it while it waits on another communicator") {
+    const test::watchdog watch("a process that waits elsewhere than those who wait for it in a team");
+    communicator parent(MPI_COMM_WORLD, allfold::mpi::duplicate, {.notice = std::chrono::milliseconds(5)});
+    communicator other(MPI_COMM_WORLD, allfold::mpi::duplicate, {.notice = std::chrono::milliseconds(5)});
+    const int size = parent.size();
+    const bool is_odd_one = parent.rank() == size - 1 && size > 1;
+    for (const bool leaves : {true, false}) {
+        auto all = subset(parent, is_odd_one && !leaves ? rank_list{} : all_of(parent));
+        if (is_odd_one) all = {};
+        const auto mine = test::outcome_of([&] {
+            if (all) allfold::barrier(*all);
+        });
+        INFO(mine.text);
+        CHECK((mine.code == errc::peer_failed) == (size > 1 && !is_odd_one));
+        all = {};
+        check_sums(other, other);
+    }
+}
+
 TEST_CASE("a failure in a team of processes ends that one, and neither its parent nor others") {
     const test::watchdog watch("a failure in a team over MPI");
     communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate,
@@ -221,6 +257,31 @@ TEST_CASE("a failure in a team of processes ends that one, and neither its paren
         CHECK((mine.text == "boom" || mine.code == errc::peer_failed));
         check_sums(comm, *other);
     }
+}
+
+TEST_CASE("a member that fails lets go of what it was sent in a hundred calls, whether it has made them or not") {
+    const test::watchdog watch("a failure in a team over MPI with many calls in flight");
+    communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate,
+                      {.patience = std::chrono::hours(1)});  // no rank gives up waiting
+    for (const bool has_made_them : {true, false}) {
+        std::vector<std::vector<float>> x(100, std::vector<float>(60000, 1));
+        const auto mine = test::outcome_of([&] {
+            const auto all = subset(comm, all_of(comm));
+            const bool fails = all->rank() == all->size() - 1;
+            std::vector<allfold::operation> calls;
+            const auto start = [&] {
+                for (auto& each : x) calls.push_back(allfold::all_reduce.start(*all, each, sum()));
+            };
+            if (!fails) start();
+            allfold::barrier(comm);
+            if (fails && has_made_them) start();
+            if (fails) throw std::runtime_error("boom");
+            allfold::wait_all(calls);
+        });
+        INFO(mine.text);
+        CHECK((mine.text == "boom" || mine.code == errc::peer_failed));
+    }
+    check_sums(comm, comm);
 }
 
 TEST_CASE("what fails in flight while processes make their first team releases the others") {

@@ -38,6 +38,7 @@ struct complete : allfold::self {
         if (collective != "all_reduce") return nullptr;
         return [](complete& self, const allfold::native_operands& with) { self.ran = with.what; };
     }
+    [[nodiscard]] static bool may_delegate() { return false; }
     [[nodiscard]] const char* prefers_native(std::string_view, std::size_t bytes) const {
         return bytes > 100 ? "long" : nullptr;
     }
@@ -66,6 +67,7 @@ void check_forwards_everything(Comm& comm, complete& base) {
     CHECK(comm.group() == 4);
     CHECK(comm.processors() == 3);
     CHECK(comm.holds_memory());
+    CHECK_FALSE(comm.may_delegate());
     CHECK(comm.prefers_native("all_reduce", 101) == std::string("long"));
     CHECK(comm.prefers_native("all_reduce", 100) == nullptr);
     CHECK(comm.native_name("all_reduce") == std::string("Fold_all"));

@@ -15,6 +15,9 @@
 #include "allfold/collective/barrier.hpp"
 #include "allfold/collective/broadcast.hpp"
 #include "allfold/collective/subset.hpp"
+#include "allfold/engine/operation.hpp"
+#include "allfold/message.hpp"
+#include "allfold/schedule/binomial.hpp"
 #include "test/collective/all_reduce_checks.hpp"
 #include "test/collective/all_to_all_checks.hpp"
 #include "test/collective/gather_checks.hpp"
@@ -264,6 +267,66 @@ TEST_CASE("who waits for a process that has returned is told so, whatever it has
     }));
     INFO(told.text);
     CHECK((told.code == errc::peer_failed && told.says("without taking part")));
+}
+
+TEST_CASE(
+    "who waits for a first thread that has returned is told so, though another thread of its process still waits") {
+    for (const bool in_team : {false, true}) {
+        outcome told;
+        static_cast<void>(outcomes_on_ranks(2, [&](auto& across) {
+            allfold::run(across, 2, [&](auto& comm) {
+                const auto team = allfold::subset(comm, {1, 2});
+                int x = 0;
+                if (comm.rank() == 1 && in_team) allfold::barrier(*team);
+                if (comm.rank() == 1 && !in_team) allfold::receive(comm, x, allfold::from{2});
+                if (comm.rank() < 2) return;
+                const auto mine = outcome_of([&] { allfold::broadcast(comm, x, allfold::root{0}); });
+                if (comm.rank() == 2) told = mine;
+                if (!mine.succeeded()) throw std::runtime_error(mine.text);
+            });
+        }));
+        INFO(told.text);
+        CHECK((told.code == errc::peer_failed && told.says("rank 0 of 4, which has returned without taking part")));
+    }
+}
+
+TEST_CASE("what a rank of a hierarchy has in flight learns that a peer has returned, while the rank waits elsewhere") {
+    for (const int processes : {2, 4})
+        for (const bool on_team : {false, true}) {
+            std::vector<outcome> all(4);
+            static_cast<void>(outcomes_on_ranks(processes, [&](auto& across) {
+                allfold::run(across, 4 / processes, [&](auto& comm) {
+                    const auto team = allfold::subset(comm, {0, 1, 2, 3}), pair = allfold::subset(comm, {2, 3});
+                    if (!pair) return;
+                    const auto use = [&](auto& ranks, const auto&... schedule) {
+                        int x = 7;
+                        auto op = allfold::broadcast.start(ranks, x, allfold::root{0}, schedule...);
+                        if (comm.rank() == 3) op.wait();  // for rank 2
+                        allfold::barrier(*pair);
+                        op.wait();
+                    };
+                    all[static_cast<std::size_t>(comm.rank())] =
+                        outcome_of([&] { on_team ? use(*team, allfold::binomial()) : use(comm); });
+                });
+            }));
+            INFO(processes << (on_team ? ", on a team: " : ": ") << all[2].text << " / " << all[3].text);
+            CHECK((all[2].code == errc::peer_failed && all[3].code == errc::peer_failed));
+        }
+}
+
+TEST_CASE("run tells who calls it that another process has returned without calling it") {
+    for (const bool sends : {false, true}) {
+        const auto outcomes = outcomes_on_ranks(2, [&](auto& across) {
+            if (across.rank() == 1) return;
+            allfold::run(across, 2, [&](auto& comm) {
+                int x = 1;
+                if (sends && comm.rank() == 1) allfold::send(comm, x, allfold::to{2});
+            });
+        });
+        INFO(outcomes[0].text);
+        CHECK((outcomes[0].code == errc::peer_failed && outcomes[0].says("waits for rank 1 of 2, which has returned")));
+        CHECK(outcomes[1].succeeded());
+    }
 }
 
 TEST_CASE("a first thread that throws releases a team of others whose messages it passes on") {

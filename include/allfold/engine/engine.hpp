@@ -49,7 +49,7 @@ class engine {
                                                         std::size_t elements, const call_options& options) {
         constexpr std::size_t most = std::numeric_limits<int>::max();  // such transports count in int
         if (comm.size() < 2 || bytes == 0 || elements > most || options.window_bytes ||
-            options.delegation == delegate::never)
+            options.delegation == delegate::never || !comm.may_delegate())
             return nullptr;
         if (options.delegation == delegate::always) return "delegated at the caller's request";
         return comm.prefers_native(name, bytes);

@@ -341,6 +341,8 @@ struct transport_defaults {
     [[nodiscard]] static constexpr native_function native(std::string_view /*collective*/) noexcept {
         return nullptr;
     }
+    /// Whether native collectives do what is wanted on this communicator, the same on every rank.
+    [[nodiscard]] bool may_delegate() const noexcept { return true; }
     /// Why the native collective is the better choice for an operand of this many bytes, the same on every rank; null
     /// if it is not.
     [[nodiscard]] const char* prefers_native(std::string_view /*collective*/, std::size_t) const noexcept {
@@ -427,6 +429,7 @@ concept communicator =
         view.require_threads_allowed();
         view.require_any_thread_allowed();
         { C::template native<void, void>(std::string_view()) } -> std::same_as<typename C::native_function>;
+        { view.may_delegate() } -> std::same_as<bool>;
         { view.prefers_native(std::string_view(), std::size_t{}) } -> std::same_as<const char*>;
         { C::native_name(std::string_view()) } -> std::same_as<const char*>;
     };

@@ -100,6 +100,7 @@ class forwarding {
             Comm::template native<Op, T>(with.what)(self.base_, with);
         };
     }
+    [[nodiscard]] bool may_delegate() const noexcept { return base_.may_delegate(); }
     [[nodiscard]] const char* prefers_native(std::string_view collective, std::size_t bytes) const noexcept {
         return base_.prefers_native(collective, bytes);
     }

@@ -114,6 +114,9 @@ class hierarchical_communicator : public transport_defaults {
     }
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
+    /// What `wait` does now and then: throws if waiting is in vain, and returns true if the work turns out to be done.
+    template <pending_work Work>
+    bool look_around(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
     void abandon() noexcept {
         relay_->fail(detail::current_cause(), rank());
         inside_.abandon();
@@ -233,7 +236,7 @@ class hierarchical_communicator : public transport_defaults {
     team<relayed_communicator> flat_, messages_;
     bool has_ended_ = false;
     unsigned turns_ = 0;
-    /// A wait for a message of a process that has left; it may be split over several calls of `wait`.
+    /// A wait for a message of a first thread that has left; it may be split over several calls of `wait`.
     struct absence {
         int peer = -1, round = 0;
         lane on = 0;
@@ -276,25 +279,36 @@ template <communicator Across>
 template <pending_work Work>
 void hierarchical_communicator<Across>::wait(Work& work,
                                              std::optional<std::chrono::steady_clock::time_point> deadline) {
-    work_inside<Work> inside{*this, work};
-    if (!across_) return inside_.wait(inside, deadline);
-    work_across<Work> outside{*this, work};
+    if (!across_) {
+        work_inside<Work> inside{*this, work};
+        return inside_.wait(inside, deadline);
+    }
     constexpr unsigned check_interval = 64, spins = 256;
     for (unsigned turn = 1; !work.poll(); ++turn) {  // never sleeps: no message from another process would wake it
-        if (turn % check_interval == 0) {
-            if (inside_.look_around(inside, deadline) || across_->look_around(outside, std::nullopt)) return;
-            require_presence(work.blocked_on());
-        }
+        if (turn % check_interval == 0 && look_around(work, deadline)) return;
         if (turn > spins) std::this_thread::yield();
     }
 }
 
-/// Throws if this rank waits for a message of a process in which no thread runs any more. What that process sent before
-/// may not have reached the engine yet, so this allows it some time.
+template <communicator Across>
+template <pending_work Work>
+bool hierarchical_communicator<Across>::look_around(Work& work,
+                                                    std::optional<std::chrono::steady_clock::time_point> deadline) {
+    work_inside<Work> inside{*this, work};
+    if (inside_.look_around(inside, deadline)) return true;
+    if (!across_) return false;
+    work_across<Work> outside{*this, work};
+    if (across_->look_around(outside, std::nullopt)) return true;
+    require_presence(work.blocked_on());
+    return false;
+}
+
+/// Throws if this rank waits for a message of a first thread that has returned. What that thread sent before may not
+/// have reached the engine yet, so this allows it some time.
 template <communicator Across>
 void hierarchical_communicator<Across>::require_presence(const waiting& where) {
     constexpr std::chrono::milliseconds patience{100};
-    if (where.peer < 0 || is_inside(where.peer) || !relay_->is_finished(process_of(where.peer))) {
+    if (where.peer < 0 || is_inside(where.peer) || !relay_->has_leader_left(process_of(where.peer))) {
         absence_ = {};
         return;
     }

@@ -226,6 +226,7 @@ class communicator : public transport_defaults {
     /// MPI's own collective, if MPI has this one for this operator on these elements; null otherwise.
     template <class Op, class T>
     [[nodiscard]] static constexpr native_function native(std::string_view collective) noexcept;
+    [[nodiscard]] bool may_delegate() const noexcept { return carrier_ == nullptr; }  // MPI does not know about teams
     [[nodiscard]] const char* prefers_native(std::string_view collective, std::size_t bytes) const noexcept;
     [[nodiscard]] static constexpr const char* native_name(std::string_view collective) noexcept;
 
@@ -287,6 +288,7 @@ inline team<communicator> communicator::form_team(const rank_list& members) {
         std::erase_if(carriers_, [](const auto& full) { return full->try_end([] { return false; }); });
         carriers_.push_back(std::make_shared<detail::carrier>(job_, carrier_ != nullptr, tuning_));
         control_.poll_also(carriers_);
+        detail::carriers_of_thread::add(carriers_.back());
     }
     const std::shared_ptr<detail::carrier>& by = carriers_.back();
     const bool is_member = members.contains(rank());
@@ -328,6 +330,7 @@ bool communicator::look_around(Work& work, std::optional<std::chrono::steady_clo
 [[gnu::noinline]] inline void communicator::require_progress(const waiting& where, clock::time_point now) {
     control_.poll();
     control_.throw_if_failed(where.what);
+    detail::carriers_of_thread::poll(now, tuning_.notice);
     if (stall_timer_.is_notice_due(where, now, tuning_.notice)) notify_blocked(where);
     // What a rank sent before it left arrives before its control message, but may not have reached the engine yet.
     const auto left = control_.departure_of(where.peer);
@@ -398,7 +401,6 @@ constexpr communicator::native_function communicator::native(std::string_view co
 
 inline const char* communicator::prefers_native(std::string_view collective, std::size_t bytes) const noexcept {
     const auto* const own = detail::native_collective(collective);
-    if (carrier_ != nullptr) return nullptr;  // MPI does not know about teams
     if (own == nullptr || bytes < tuning_.*own->from_bytes) return nullptr;
     return "delegated to MPI's own collective: measured to be faster";
 }

@@ -117,6 +117,9 @@ class relayed_communicator : public transport_defaults {
     }
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
+    /// What `wait` does now and then: throws if waiting is in vain, and returns true if the work turns out to be done.
+    template <pending_work Work>
+    bool look_around(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
     void abandon() noexcept {
         const detail::cause cause = detail::current_cause();
         fail(cause);
@@ -254,9 +257,6 @@ class relayed_communicator : public transport_defaults {
     [[nodiscard]] bool has_left(int peer) const noexcept {
         return departed_[static_cast<std::size_t>(peer)] || relay_->is_finished(relay_->process_of(ranks_[peer]));
     }
-    template <class Work>
-    [[nodiscard]] bool look_around(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
-
     void fail(const detail::cause& why) noexcept;
     void throw_if_failed(const char* during) const {
         if (failure_ || relay_->has_failed()) [[unlikely]]
@@ -398,7 +398,7 @@ void relayed_communicator::wait(Work& work, std::optional<std::chrono::steady_cl
     }
 }
 
-template <class Work>
+template <pending_work Work>
 bool relayed_communicator::look_around(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
     work_near<Work> beside{*this, work};
     if (inside_->look_around(beside, std::nullopt)) return true;

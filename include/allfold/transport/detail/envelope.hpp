@@ -257,15 +257,16 @@ class opened_lanes {
         return nullptr;
     }
 
-    /// Calls visit(lane) for the lanes on which messages may be in flight: the last ones of each call, and some that
-    /// other ranks have opened ahead of this one.
+    /// Calls visit(lane) for the lanes on which messages may be in flight: the last ones of each call, those before the
+    /// newest one, of hundreds of calls that may be in flight, and some that other ranks have opened ahead of this one.
     template <class Visit>
     void for_each_recent(Visit visit) const {
         constexpr unsigned most = 64;
         for (const entry& e : entries_)
             for (unsigned back = 1; back <= std::min(e.lanes, most); ++back) visit(e.first + e.lanes - back);
+        constexpr lane behind = 4096, ahead = 1024;
         const lane next = entries_[newest_].first + entries_[newest_].lanes;
-        for (unsigned ahead = 0; ahead < most; ++ahead) visit(next + ahead);
+        for (lane on = next - std::min(next, behind); on != next + ahead; ++on) visit(on);
     }
 
   private:

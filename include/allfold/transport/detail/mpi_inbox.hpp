@@ -125,7 +125,8 @@ class inbox {
     /// Receives whatever arrives, so that its senders get their memory back; `poll()` receives control messages.
     template <class Poll>
     void drain(Poll poll);
-    /// The same for what arrives on some lanes: `each_lane(visit)` calls visit(lane).
+    /// The same for what arrives on the lanes on which something was awaited, and on some others: `each_lane(visit)`
+    /// calls visit(lane).
     template <class EachLane>
     void drain_lanes(EachLane each_lane);
     [[nodiscard]] bool is_draining() const noexcept { return !drained_.empty(); }
@@ -225,7 +226,9 @@ class inbox {
     [[nodiscard]] bool deliver_early(int from, lane on, arrival& message);
     [[nodiscard]] bool next(int from, lane on, arrival& message, any_destination sink);
     void release(stream& s);
+    void note_awaited();
     void drain_streams();
+    void drain_tag(int tag);
     [[nodiscard]] bool drain_message(const MPI_Status& status);
 
     const handle& job_;
@@ -233,10 +236,13 @@ class inbox {
     allfold::detail::known_signatures& known_;
     const tuning& tuning_;
     std::size_t longest_plain_ = longest_plain(tuning_);
+    bool states_length_ =
+        longest_whole(tuning_) == longest_plain_;  // every envelope does, of a payload sent as a whole
     std::vector<stream> streams_;
     std::size_t active_ = 0;  // how many of them are in use
     int plain_tag_ = 0;       // of the stream whose message is read in place
     std::vector<early_arrival> early_;
+    std::vector<int> awaited_;  // the tags of streams that have been drained
     requests<bounce_buffer> drained_;
     std::uint64_t count_ = 0;
     latest_calls latest_;
@@ -296,7 +302,8 @@ inline bool inbox::has_come(stream& s, MPI_Status& status) {
     return true;
 }
 /// The same, polling `turns` times, for a message that should have so many bytes and be on this lane. Its envelope then
-/// states its length, so MPI need not be asked: the previous envelope in the buffer has been zeroed.
+/// states its length, so MPI need not be asked, unless messages may be so long that it states only the last bits: the
+/// previous envelope in the buffer has been zeroed.
 inline bool inbox::has_head_of(stream& s, lane on, std::size_t bytes, int turns) {
     using namespace allfold::detail;
     MPI_Status status;
@@ -304,7 +311,7 @@ inline bool inbox::has_head_of(stream& s, lane on, std::size_t bytes, int turns)
         if (--turns <= 0) return false;
     std::byte* const from = s.buffer.data() + envelope_offset;
     std::memcpy(&s.about, from, sizeof s.about);
-    if (s.about.on == on && s.about.is_plain(envelope_bytes + bytes)) [[likely]] {
+    if (states_length_ && s.about.on == on && s.about.is_plain(envelope_bytes + bytes)) [[likely]] {
         s.into = from + envelope_bytes;
         s.bytes = bytes;
     } else {
@@ -519,6 +526,12 @@ inline void inbox::drain_streams() {
     }
 }
 
+/// A cancelled stream does not receive what its peer sends later, and nobody else asks for.
+inline void inbox::note_awaited() {
+    for (std::size_t i = 0; i < active_; ++i)
+        if (std::ranges::find(awaited_, streams_[i].tag) == awaited_.end()) awaited_.push_back(streams_[i].tag);
+}
+
 /// Returns false if there is no memory for the message: it stays with MPI, and its sender does not wait forever.
 inline bool inbox::drain_message(const MPI_Status& status) {
     bounce_buffer buffer;
@@ -533,6 +546,14 @@ inline bool inbox::drain_message(const MPI_Status& status) {
     ++count_;
     drained_.add(request, std::move(buffer));
     return true;
+}
+
+inline void inbox::drain_tag(int tag) {
+    for (int there = 1; there != 0;) {
+        MPI_Status status;
+        check(ALLFOLD_MPI(Iprobe)(MPI_ANY_SOURCE, tag, job_.get(), &there, &status), "MPI_Iprobe");
+        if (there != 0 && !drain_message(status)) return;
+    }
 }
 
 template <class Poll>
@@ -553,14 +574,14 @@ void inbox::drain(Poll poll) {
 
 template <class EachLane>
 void inbox::drain_lanes(EachLane each_lane) {
+    note_awaited();
     drain_streams();
-    each_lane([this](lane on) {
-        for (int there = 1; there != 0;) {
-            MPI_Status status;
-            check(ALLFOLD_MPI(Iprobe)(MPI_ANY_SOURCE, job_.tag_of(on), job_.get(), &there, &status), "MPI_Iprobe");
-            if (there != 0 && !drain_message(status)) return;
-        }
-    });
+    int there = 0;  // asked first: there are thousands of lanes
+    check(ALLFOLD_MPI(Iprobe)(MPI_ANY_SOURCE, MPI_ANY_TAG, job_.get(), &there, MPI_STATUS_IGNORE), "MPI_Iprobe");
+    if (there != 0) {
+        each_lane([this](lane on) { drain_tag(job_.tag_of(on)); });
+        for (const int tag : awaited_) drain_tag(tag);
+    }
     if (!drained_.empty()) drained_.collect([](bounce_buffer&) {});
 }
 

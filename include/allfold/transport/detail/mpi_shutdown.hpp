@@ -55,7 +55,11 @@ class shutdown {
 
     void drain() {
         if (is_team_)
-            inbox_.drain_lanes([this](auto visit) { opened_.for_each_recent(visit); });
+            inbox_.drain_lanes([this](auto visit) {
+                opened_.for_each_recent(visit);
+                visit(allfold::detail::envelopes_lane);
+                visit(allfold::detail::data_lane);
+            });
         else
             inbox_.drain([this] { control_.poll(); });
         control_.poll();  // on behalf of its teams too

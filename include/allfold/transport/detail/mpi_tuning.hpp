@@ -93,12 +93,15 @@ class chunks {
     std::size_t bytes_;
 };
 
-/// The longest payload that is copied and sent along as a whole, and whose exact length its envelope states.
+/// The longest payload that is copied and sent along as a whole.
+[[nodiscard]] inline std::size_t longest_whole(const tuning& numbers) noexcept {
+    const std::size_t most = numbers.eager_bytes;
+    if (!chunks(numbers, most).are_several()) return most;
+    return std::min(most, numbers.chunk_bytes - allfold::detail::envelope_bytes);
+}
+/// The longest of those whose exact length their envelopes state.
 [[nodiscard]] inline std::size_t longest_plain(const tuning& numbers) noexcept {
-    std::size_t bytes = std::min<std::size_t>(numbers.eager_bytes, UINT16_MAX - allfold::detail::envelope_bytes);
-    if (chunks(numbers, bytes).are_several())
-        bytes = std::min(bytes, numbers.chunk_bytes - allfold::detail::envelope_bytes);
-    return bytes;
+    return std::min<std::size_t>(longest_whole(numbers), UINT16_MAX - allfold::detail::envelope_bytes);
 }
 
 }  // namespace detail

@@ -47,6 +47,7 @@ struct relayed_head {
         other_call,  // it makes, or has made, another call, which the payload introduces
         failed,
         departed,
+        leader_left,  // other threads of its process still run
         process_finished
     };
     kind what = kind::message;
@@ -129,6 +130,7 @@ class relay {
           threads_(threads),
           tuning_(tuning),
           others_running_(threads - 1),
+          without_leader_(room(processes)),
           finished_(room(processes)) {}
 
     [[nodiscard]] int threads() const noexcept { return threads_; }
@@ -234,8 +236,16 @@ class relay {
     /// Valid once `has_failed()`.
     [[nodiscard]] const cause& failure() const noexcept { return failure_; }
 
+    /// Notes that the first thread of that process only moves messages any more.
+    void note_leader_left(int process) noexcept {
+        without_leader_[static_cast<std::size_t>(process)].store(true, std::memory_order_release);
+    }
+    [[nodiscard]] bool has_leader_left(int process) const noexcept {
+        return without_leader_[static_cast<std::size_t>(process)].load(std::memory_order_acquire);
+    }
     /// Notes that no thread of that process sends anything any more.
     void note_finished(int process) noexcept {
+        note_leader_left(process);
         finished_[static_cast<std::size_t>(process)].store(true, std::memory_order_release);
     }
     [[nodiscard]] bool is_finished(int process) const noexcept {
@@ -362,7 +372,7 @@ class relay {
     std::vector<int> silent_;  // threads
     std::atomic<bool> failed_{false};
     cause failure_;
-    heap_array<std::atomic<bool>> finished_;
+    heap_array<std::atomic<bool>> without_leader_, finished_;  // processes
 };
 
 /// Moves messages between the mailboxes of this process and the first threads of other processes. Every first thread
@@ -395,12 +405,10 @@ class relay_mover final : public relay::mover {
     void leave_inside() noexcept override { inside_ = nullptr; }
     void finish() override {
         resume();
+        if (relay_.others_run()) tell_others(kind::leader_left);
         progress_until([&] { return !relay_.others_run() && !relay_.has_outgoing() && is_idle(); });
-        for (int p = 0; p < relay_.processes(); ++p)
-            if (p != relay_.process())
-                queue_[p].push_back(relayed_note({.what = kind::process_finished, .from = relay_.process()}));
-        relay_.note_finished(relay_.process());
-        progress_until([&] { return is_idle() && all_are_finished(); });
+        tell_others(kind::process_finished);
+        progress_until([&] { return is_idle() && first_unfinished() < 0; });
         rest();
     }
     void progress() noexcept override {
@@ -425,6 +433,10 @@ class relay_mover final : public relay::mover {
         signature what;
         what.what = "relay";
         return what;
+    }
+    void tell_others(kind what) {
+        for (int p = 0; p < relay_.processes(); ++p)
+            if (p != relay_.process()) queue_[p].push_back(relayed_note({.what = what, .from = relay_.process()}));
     }
     void rest() noexcept {
         this->leave();
@@ -461,7 +473,10 @@ class relay_mover final : public relay::mover {
         else
             pack(found.parts(), 1, whole.data());
         relayed_message what(std::move(whole));
-        if (const relayed_head head = what.head(); head.what == kind::process_finished)
+        const relayed_head head = what.head();
+        if (head.what == kind::leader_left)
+            relay_.note_leader_left(head.from);
+        else if (head.what == kind::process_finished)
             relay_.note_finished(head.from);
         else
             relay_.deliver(std::move(what));
@@ -471,16 +486,39 @@ class relay_mover final : public relay::mover {
             if (!waiting_ones.empty()) return false;
         return sent_.empty();
     }
-    [[nodiscard]] bool all_are_finished() const noexcept {
+    /// -1 if there is none.
+    [[nodiscard]] int first_unfinished() const noexcept {
         for (int p = 0; p < relay_.processes(); ++p)
-            if (!relay_.is_finished(p)) return false;
-        return true;
+            if (p != relay_.process() && !relay_.is_finished(p)) return p;
+        return -1;
     }
     template <class IsDone>
     void progress_until(IsDone is_done) {
-        for (; !relay_.has_failed() && !is_done(); std::this_thread::yield()) {
+        constexpr unsigned check_interval = 64;
+        for (unsigned turn = 1; !relay_.has_failed() && !is_done(); ++turn) {
             progress();
             background::progress_all();
+            if (turn % check_interval == 0) look_for_departed();
+            std::this_thread::yield();
+        }
+    }
+    /// Fails if a process that has yet to finish has left.
+    void look_for_departed() noexcept {
+        struct {
+            relay_mover& self;
+            bool poll() {
+                self.progress();
+                return self.first_unfinished() < 0;
+            }
+            [[nodiscard]] waiting blocked_on() const {
+                return {.what = "run, among processes", .rounds = 1, .peer = self.first_unfinished(), .on = self.lane_};
+            }
+            static void check() {}
+        } last{*this};
+        try {
+            across_.look_around(last, std::nullopt);
+        } catch (...) {
+            relay_.fail(current_cause());
         }
     }
 
