@@ -149,8 +149,8 @@ class message_task final : public task<Comm>, private open_message {
         tell_status();
         if (!in() && asked_.status_out() != nullptr) asked_.status_out()->cancelled = true;
         office_.in_flight().leave(*this);
+        office_.in_flight().find_leader();  // before the continuation, which may wait for others
         this->complete();
-        office_.in_flight().find_leader();
         return true;
     }
 
