@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
+#include <atomic>
 #include <cstddef>
 #include <exception>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -159,6 +161,29 @@ TEST_CASE("waiting for all operations ends with all of them, although the first 
     check([](auto& all) { allfold::wait_all(all[0], all[1]); });
     check([](auto& all) {
         while (!allfold::test_all(all)) std::this_thread::yield();
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a send that an exception destroys before anything of it has left its rank is sent no more") {
+    std::atomic<bool> is_over = false;
+    on_ranks(2, [&](auto& comm) {
+        if (comm.rank() == 1) {
+            while (!is_over) std::this_thread::yield();
+            return;
+        }
+        auto& office = allfold::detail::office_of(comm);
+        const auto is_queued = [&] { return !office.may_post_at_once(1, 1, [] { return false; }); };
+        try {
+            const std::vector<int> x(10, 7);
+            std::vector<operation> sent;  // the other rank takes in none, and there is not room for all
+            for (int i = 0; i < 300; ++i) sent.push_back(send.start(comm, x, to{1}));
+            throw std::runtime_error(is_queued() ? "while some are queued" : "although none is queued");
+        } catch (const std::runtime_error& thrown) {  // which has destroyed x as well
+            is_over = true;
+            expect(std::string(thrown.what()) == "while some are queued", thrown.what());
+            expect(!is_queued(), "still queued");
+        }
     });
     SUCCEED();
 }

@@ -102,13 +102,11 @@ class post_office final : public background::resource {
     /// True if nothing of it has left this rank: then nothing ever will.
     [[nodiscard]] bool cancel(sending& s) noexcept {
         if (s.carrier == nullptr || s.is_done || !s.carrier->head.has_envelope()) return false;
-        auto& queue = with(s.receiver).queue;
-        const auto found = std::ranges::find(queue, s.carrier, [](const auto& each) { return each.get(); });
-        if (found == queue.end()) return false;
-        if (s.carrier->head.what == kind::eager) with(s.receiver).due.note_withdrawn(s.payload().bytes);
+        const bool is_eager = s.carrier->head.what == kind::eager;
+        if (!unqueue(*s.carrier)) return false;
+        s.carrier = nullptr;
+        if (is_eager) with(s.receiver).due.note_withdrawn(s.payload().bytes);
         forget(s);
-        queue.erase(found);
-        --queued_;
         return true;
     }
     // Receives that are only notes.
@@ -334,6 +332,15 @@ class post_office final : public background::resource {
     }
 
     [[nodiscard]] record& queue_for(int receiver, kind what);
+    /// Removes a message that has not left this rank yet; false if it has.
+    [[nodiscard]] bool unqueue(const record& unsent) noexcept {
+        auto& queue = with(unsent.receiver).queue;
+        const auto found = std::ranges::find(queue, &unsent, [](const auto& each) { return each.get(); });
+        if (found == queue.end()) return false;
+        queue.erase(found);
+        --queued_;
+        return true;
+    }
     void flush(post_port& port);
     [[nodiscard]] bool post(record& r, post_port& port);
     void take_own(const record& r);
@@ -511,7 +518,8 @@ inline void post_office::start(receiving& r) {
 
 inline void post_office::forget(sending& s) noexcept {
     if (const auto asked = asked_.find(s.number); asked != asked_.end() && asked->second == &s) asked_.erase(asked);
-    if (s.carrier != nullptr) s.carrier->sent = s.carrier->asks = nullptr;
+    const bool has_left = s.carrier != nullptr && !unqueue(*s.carrier);  // or it would be sent without its data
+    if (has_left) s.carrier->sent = s.carrier->asks = nullptr;
     s.carrier = nullptr;
     s.is_done = true;
 }
