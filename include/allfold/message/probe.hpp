@@ -169,9 +169,9 @@ struct try_probe_verb {
                 const background::running inside(comm.background());
                 office.progress(port);
             });
-            if (r.source == null_rank) return message();
-            std::unique_ptr<held_message> held = office.take_held(r);
+            std::unique_ptr<held_message> held = r.source == null_rank ? nullptr : office.take_held(r);
             office.settle();
+            if (r.source == null_rank) return message();
             if (!held) return std::nullopt;
             return message(comm, std::move(held));
         }

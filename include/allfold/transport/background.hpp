@@ -92,6 +92,7 @@ class background {
         virtual void look_around() noexcept {}
         /// When it should be done; the end of time if there is no deadline.
         [[nodiscard]] clock::time_point due() const noexcept { return due_; }
+        [[nodiscard]] bool is_in_flight() const noexcept { return !in_flight_.alone(); }
         void leave() noexcept {
             if (home_ != nullptr) home_->remove(*this);
         }

@@ -150,6 +150,7 @@ class message_task final : public task<Comm>, private open_message {
         if (!in() && asked_.status_out() != nullptr) asked_.status_out()->cancelled = true;
         office_.in_flight().leave(*this);
         office_.in_flight().find_leader();  // before the continuation, which may wait for others
+        office_.keep_answering();
         this->complete();
         return true;
     }

@@ -69,6 +69,12 @@ class post_port {
     ~post_port() = default;
 };
 
+/// Sends the answers that a rank owes while it has no other message in flight.
+class answering : public background::work {
+  public:
+    virtual void start() noexcept = 0;
+};
+
 class post_office final : public background::resource {
   public:
     post_office(int rank, int size, const direct_read& reading)
@@ -112,6 +118,7 @@ class post_office final : public background::resource {
     // Receives that are only notes.
 
     std::unique_ptr<note_keeper> keeper;
+    std::unique_ptr<answering> answers;
     [[nodiscard]] bool holds(int source, int tag) const { return matching_.holds(source, tag); }
     [[nodiscard]] std::size_t notes() const noexcept { return notes_; }
     [[gnu::always_inline]] void note(receive_note& r) {
@@ -141,10 +148,16 @@ class post_office final : public background::resource {
     [[nodiscard]] open_messages& in_flight() noexcept { return in_flight_; }
     /// Ends the operations for which everything has arrived.
     void settle() noexcept {
-        if (owed_ != 0 || !in_flight_.end_one()) return;
+        if (owed_ != 0) return keep_answering();
+        if (!in_flight_.end_one()) return;
         while (owed_ == 0 && in_flight_.end_one()) {
         }
         in_flight_.find_leader();
+        keep_answering();
+    }
+    /// Makes sure that answers still to be sent are sent, though this rank may not wait for any message.
+    void keep_answering() noexcept {
+        if (owed_ != 0 && notes_ == 0 && in_flight_.is_empty()) answers->start();
     }
 
     /// Sends what can be sent, and takes in what has arrived; at most once in each pass over the operations in flight.
