@@ -96,6 +96,10 @@ class background {
         void leave() noexcept {
             if (home_ != nullptr) home_->remove(*this);
         }
+        /// To be called first when another thread than before may be using it.
+        void take_over() noexcept {
+            if (home_ != nullptr) home_->take_over();
+        }
 
       protected:
         /// Leaves its communicator for good.

@@ -141,6 +141,7 @@ class message_task final : public task<Comm>, private open_message {
         if constexpr (hooks::delays_messages)
             if (!in()) note_cancel_of_send(call_);
         if (this->done()) return false;
+        this->take_over();
         if constexpr (hooks::delays_messages) this->progress_all();  // it may have arrived by now
         if (this->done() || (in() && out())) return false;
         if (!(in() ? office_.cancel(*in()) : office_.cancel(*out()))) return false;
