@@ -265,7 +265,8 @@ struct handles {
     static void wait(Handle& h, Before& before) {
         h.wait_after(before);
     }
-    /// Must be called for all operations that are waited for together: their communicators may come from another thread.
+    /// Must be called for all operations that are waited for together: their communicators may come from another
+    /// thread.
     template <handle Handle>
     static void take_over(Handle& h) noexcept {
         if (h.work_ && !h.work_->done())

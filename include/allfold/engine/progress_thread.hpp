@@ -168,6 +168,8 @@ class progress_thread {
             const unsigned seen = changes_.load(std::memory_order_acquire);
             background::progress_all();
             if (what.poll()) return;
+            what.check();  // an operation elsewhere may wait in vain
+            if (what.poll()) return;
             sleep(seen, relays_.in_flight_elsewhere());
         }
     }

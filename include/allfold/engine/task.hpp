@@ -54,8 +54,8 @@ void require_outside_operator(Comm& comm, const char* what) {
 inline constexpr std::chrono::milliseconds longest_nap{1};
 
 /// Some work, together with everything this thread has in flight on any communicator. Also counts as done when it is
-/// time to look again: when the next operation in flight is due, after a nap, or if that time is no longer right because
-/// of what has been started during the wait.
+/// time to look again: when the next operation in flight is due, after a nap, or if that time is no longer right
+/// because of what has been started during the wait.
 template <bool Naps, class Work>
 class work_with_progress {
   public:

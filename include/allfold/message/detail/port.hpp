@@ -168,9 +168,7 @@ template <communicator Comm>
 template <communicator Comm>
 class answering_of final : public answering {
   public:
-    answering_of(Comm& comm, post_office& office) : comm_(comm), office_(office) {
-        background::prepare_this_thread();
-    }
+    answering_of(Comm& comm, post_office& office) : comm_(comm), office_(office) { background::prepare_this_thread(); }
     ~answering_of() override { this->leave_for_good(); }
 
     void start() noexcept override {
