@@ -83,7 +83,9 @@ TEST_CASE("operations of a progress thread may be waited for in any order, and w
 TEST_CASE("wait_any of an operation of a progress thread and of another one notices that the other one waits in vain") {
     const watchdog watch("a progress thread and another communicator");
     allfold::thread_world first(2), second(2);
-    { const auto gone = second.communicator(1); }
+    {
+        const auto gone = second.communicator(1);
+    }
     std::atomic<bool> may_send = false;
     std::thread peer([&] {
         auto comm = first.communicator(1);

@@ -154,6 +154,31 @@ TEST_CASE("types of one name, as those of two translation units, do not overrun 
     SUCCEED();
 }
 
+namespace {
+
+void receive_another_local_type(allfold::thread_communicator& comm) {
+    if (comm.rank() == 0) {
+        struct item {
+            float value;
+        };
+        send(comm, item{1.5f}, to{1});
+    } else {
+        struct item {
+            int value;
+        };
+        item y{7};
+        expect_error(outcome_of([&] { receive(comm, y, from{0}); }), errc::mismatch, {"item"});
+        expect(y.value == 7, "received");
+    }
+}
+
+}  // namespace
+
+TEST_CASE("two types of one function that have the same name are different types") {
+    on_ranks(2, [](auto& comm) { receive_another_local_type(comm); });
+    SUCCEED();
+}
+
 TEST_CASE("arguments are checked before anything is sent") {
     on_all_transports(2, [](auto& comm) {
         int x = 1;
