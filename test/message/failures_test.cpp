@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <stdexcept>
@@ -81,6 +82,19 @@ TEST_CASE("no rank waits for one that has returned or failed") {
     own.wait();
     CHECK(y == 3);
     CHECK_THROWS_AS(receive(alone, y, from{any}), allfold::error);
+}
+
+TEST_CASE("a receive from any rank that is tested past its deadline is late, although one of the ranks has returned") {
+    const auto outcomes = outcomes_on_ranks(3, [](auto& comm) {
+        int x = 0;
+        if (comm.rank() == 0) {
+            operation late = receive.start(comm, x, from{any}, allfold::deadline{std::chrono::milliseconds(30)});
+            while (!late.done()) std::this_thread::yield();
+        } else if (comm.rank() == 2) {
+            receive(comm, x, from{0});
+        }
+    });
+    CHECK(outcomes[0].code == errc::timeout);
 }
 
 TEST_CASE("abort ends a communicator for all its ranks, with a reason") {

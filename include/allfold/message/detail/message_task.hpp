@@ -108,12 +108,13 @@ class message_task final : public task<Comm>, private open_message {
     }
     void progress() noexcept override {
         if (this->done() || this->comm_->background().is_running()) return;
-        try {
-            const background::running inside(this->comm_->background());
-            progress_messages();
-            if (!is_complete()) this->require_time();
-        } catch (...) {
-            return this->fail(std::current_exception());
+        for (bool again = true; again;) {
+            try {
+                progress_in_time();
+                again = false;
+            } catch (...) {
+                if (!continue_without_peer()) return;
+            }
         }
         office_.settle();  // last: this may have been destroyed from here on
     }
@@ -249,6 +250,11 @@ class message_task final : public task<Comm>, private open_message {
     bool poll_run() override {
         progress_messages();
         return is_complete() && !office_.owes_answers();
+    }
+    void progress_in_time() {
+        const background::running inside(this->comm_->background());
+        progress_messages();
+        if (!is_complete()) this->require_time();
     }
     void progress_messages() {
         if constexpr (watching_memory<Comm>) office_.in_flight().check_memory();
