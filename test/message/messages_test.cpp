@@ -193,6 +193,14 @@ TEST_CASE("arguments are checked before anything is sent") {
                      {"null pointer with a non-zero length"});
         expect_error(outcome_of([&] { send(comm, x, to{1 - comm.rank()}, mode::buffered); }), errc::bad_argument,
                      {"mode::buffered", "4 bytes", "0 of the 0 attached bytes"});
+        struct huge {
+            std::array<char, (std::size_t{1} << 32) + 4> all;
+        };
+        std::span<huge> none_of_those;
+        expect_error(outcome_of([&] { send(comm, none_of_those, to{0}); }), errc::bad_argument, {"4 GiB or more"});
+        expect_error(outcome_of([&] { receive(comm, none_of_those, from{0}); }), errc::bad_argument, {"4 GiB or more"});
+        expect_error(outcome_of([&] { receive.start(comm, none_of_those, from{0}).wait(); }), errc::bad_argument,
+                     {"4 GiB or more"});
         allfold::barrier(comm);
         expect(!try_probe(comm, from{any}, tag{any}), "something has been sent");
         // `none` is a peer like any other.
