@@ -164,6 +164,53 @@ TEST_CASE("the deadline of one operation passes while another one is waited for,
         }
 }
 
+TEST_CASE("a wait is awake in time for what has been started during it, wherever that is") {
+    using allfold::background;
+    class operation_in_flight final : public background::work {
+      public:
+        void progress() noexcept override {}
+        void drop() noexcept override {}
+        void be_due_in(std::chrono::hours time) { due_ = background::clock::now() + time; }
+    };
+    class starting final : public background::work {
+      public:
+        starting(background& there, operation_in_flight& what) : there_(there), what_(what) {}
+        void progress() noexcept override {
+            there_.add(what_);
+            leave();
+        }
+        void drop() noexcept override {}
+
+      private:
+        background& there_;
+        operation_in_flight& what_;
+    };
+    struct {
+        static bool poll() { return false; }
+        static bool has_become_done() { return false; }
+        static allfold::waiting blocked_on() { return {}; }
+        static void check() {}
+    } endless;
+    for (const bool is_timed : {false, true}) {
+        background home, elsewhere;
+        operation_in_flight at_first, later;
+        at_first.be_due_in(100h);
+        if (is_timed) later.be_due_in(1h);
+        starting first(is_timed ? home : elsewhere, later);
+        home.add(at_first);
+        home.add(first);
+        allfold::detail::work_with_progress<true, decltype(endless)> wait(home, endless);
+        wait.plan_next_look();
+        CHECK(wait.next_look() == at_first.due());
+        CHECK(wait.poll());
+        CHECK_FALSE(wait.is_done());
+        wait.plan_next_look();
+        CHECK(wait.next_look() < at_first.due());
+        if (is_timed) CHECK(wait.next_look() == later.due());
+        if (is_timed) CHECK_FALSE(wait.poll());
+    }
+}
+
 TEST_CASE("a rank that runs ahead of one of many readers waits for that one, and says so") {
     std::string text;
     CHECK(succeeds_with_patience([&](auto patience) {

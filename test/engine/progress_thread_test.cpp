@@ -14,11 +14,13 @@
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/algebra/standard_functors.hpp"
 #include "allfold/collective.hpp"
+#include "allfold/message.hpp"
 #include "allfold/transport/self.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/oracle.hpp"
 #include "test/support/ranks.hpp"
 #include "test/support/two_worlds.hpp"
+#include "test/support/watchdog.hpp"
 
 using namespace test;
 using allfold::operation;
@@ -76,6 +78,34 @@ TEST_CASE("operations of a progress thread may be waited for in any order, and w
                 for (const int x : each) expect(x == size * (size - 1) / 2, "sum");
         });
     SUCCEED();
+}
+
+TEST_CASE("wait_any of an operation of a progress thread and of another one notices that the other one waits in vain") {
+    const watchdog watch("a progress thread and another communicator");
+    allfold::thread_world first(2), second(2);
+    {
+        const auto gone = second.communicator(1);
+    }
+    std::atomic<bool> may_send = false;
+    std::thread peer([&] {
+        auto comm = first.communicator(1);
+        while (!may_send) std::this_thread::yield();
+        allfold::send(comm, 7, allfold::to{0});
+    });
+    {
+        auto comm = first.communicator(0), other = second.communicator(0);
+        int x = 0, y = 0;
+        progress_thread helper(comm);
+        std::vector<operation> all;
+        all.push_back(helper.start([&](auto& mine) { return allfold::receive.start(mine, x, allfold::from{1}); }));
+        all.push_back(allfold::receive.start(other, y, allfold::from{1}));
+        const outcome vain = outcome_of([&] { static_cast<void>(allfold::wait_any(all)); });
+        CHECK(vain.code == allfold::errc::peer_failed);
+        may_send = true;
+        CHECK(allfold::wait_any(all) == 0);
+        CHECK(x == 7);
+    }
+    peer.join();
 }
 
 TEST_CASE("a progress thread runs blocking calls too, one after the other") {

@@ -12,6 +12,7 @@
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/collective.hpp"
 #include "allfold/engine/operation.hpp"
+#include "allfold/message.hpp"
 #include "allfold/schedule/ring.hpp"
 #include "allfold/transport/traced.hpp"
 #include "test/support/catch.hpp"
@@ -21,9 +22,15 @@
 
 using namespace test;
 using namespace std::chrono_literals;
+using allfold::from;
+using allfold::mode;
 using allfold::operation;
+using allfold::receive;
 using allfold::ring;
+using allfold::send;
 using allfold::sum;
+using allfold::tag;
+using allfold::to;
 
 namespace {
 
@@ -206,6 +213,95 @@ TEST_CASE("a thread may end and leave an operation in flight to another one") {
             op.wait();
             expect_total(x, 2);
         });
+    SUCCEED();
+}
+
+TEST_CASE("operations on two communicators that have gone to another thread are waited for, or tested, together") {
+    using operations = std::vector<operation>;
+    const auto check = [](auto wait_for_all) {
+        on_two_communicators(2, [&](auto& a, auto& b) {
+            std::vector<double> x(length), y(length);
+            const std::vector<double> sent(length, 1);
+            if (a.rank() == 1) {  // in the opposite order
+                send(b, sent, to{0}, mode::synchronous);
+                return send(a, sent, to{0}, mode::synchronous);
+            }
+            operations all(2);
+            std::thread([&] {
+                all[0] = receive.start(a, x, from{1});
+                all[1] = receive.start(b, y, from{1});
+            }).join();
+            wait_for_all(all);
+            expect(x == sent && y == sent, "not received");
+        });
+    };
+    const auto again_and_again = [](auto test) {
+        return [=](operations& all) {
+            while (!test(all)) std::this_thread::yield();
+            allfold::wait_all(all);
+        };
+    };
+    check([](operations& all) { allfold::wait_all(all); });
+    check([](operations& all) { allfold::wait_all(all[0], all[1]); });
+    check([](operations& all) {
+        expect(allfold::wait_any(all) == 1, "another one");
+        allfold::wait_all(all);
+    });
+    check([](operations& all) {
+        expect(allfold::wait_some(all) == std::vector<std::size_t>{1}, "others");
+        allfold::wait_all(all);
+    });
+    check(again_and_again([](operations& all) { return allfold::test_all(all); }));
+    check(again_and_again([](operations& all) { return allfold::test_any(all).has_value(); }));
+    check(again_and_again([](operations& all) { return !allfold::test_some(all).empty(); }));
+    SUCCEED();
+}
+
+TEST_CASE("the first call on another thread waits for the one in which the previous thread makes progress") {
+    struct in_flight {
+        operation first, other;
+        allfold::message found;
+        bool other_is_cancelled = false;
+    };
+    const auto check = [](auto call) {
+        std::atomic<bool> may_send = false, is_called = false, is_over = false;
+        on_two_communicators(2, [&](auto& a, auto& b) {
+            std::vector<double> x(length), y(length);
+            int word = 0;
+            if (a.rank() == 1) {
+                send(a, word, to{0}, tag{3});
+                while (!may_send) std::this_thread::yield();
+                send(a, x, to{0}, tag{1});
+                send(b, word, to{0});
+                return send(a, x, to{0}, tag{2});
+            }
+            in_flight all{receive.start(a, x, from{1}, tag{1}), receive.start(a, y, from{1}, tag{2}), {}, false};
+            all.found = allfold::probe(a, from{1}, tag{3});
+            all.first.then([&] {
+                is_called = true;
+                std::this_thread::sleep_for(20ms);
+                is_over = true;
+            });
+            bool was_over = false;
+            outcome called;
+            std::thread other([&] {
+                while (!is_called) std::this_thread::yield();
+                called = outcome_of([&] { call(all); });
+                was_over = is_over;
+            });
+            may_send = true;
+            receive(b, word, from{1});
+            other.join();
+            expect(called.succeeded(), called.text);
+            expect(was_over, "the other thread was still at it");
+            all.other.wait();
+            if (all.other_is_cancelled) receive(a, y, from{1}, tag{2});
+        });
+    };
+    check([](in_flight& all) { all.first.wait(); });
+    check([](in_flight& all) { all.other.then([] {}); });
+    check([](in_flight& all) { all.found = {}; });
+    check([](in_flight& all) { all.other_is_cancelled = all.other.cancel(); });
     SUCCEED();
 }
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -79,6 +82,19 @@ TEST_CASE("no rank waits for one that has returned or failed") {
     own.wait();
     CHECK(y == 3);
     CHECK_THROWS_AS(receive(alone, y, from{any}), allfold::error);
+}
+
+TEST_CASE("a receive from any rank that is tested past its deadline is late, although one of the ranks has returned") {
+    const auto outcomes = outcomes_on_ranks(3, [](auto& comm) {
+        int x = 0;
+        if (comm.rank() == 0) {
+            operation late = receive.start(comm, x, from{any}, allfold::deadline{std::chrono::milliseconds(30)});
+            while (!late.done()) std::this_thread::yield();
+        } else if (comm.rank() == 2) {
+            receive(comm, x, from{0});
+        }
+    });
+    CHECK(outcomes[0].code == errc::timeout);
 }
 
 TEST_CASE("abort ends a communicator for all its ranks, with a reason") {
@@ -159,6 +175,29 @@ TEST_CASE("waiting for all operations ends with all of them, although the first 
     check([](auto& all) { allfold::wait_all(all[0], all[1]); });
     check([](auto& all) {
         while (!allfold::test_all(all)) std::this_thread::yield();
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a send that an exception destroys before anything of it has left its rank is sent no more") {
+    std::atomic<bool> is_over = false;
+    on_ranks(2, [&](auto& comm) {
+        if (comm.rank() == 1) {
+            while (!is_over) std::this_thread::yield();
+            return;
+        }
+        auto& office = allfold::detail::office_of(comm);
+        const auto is_queued = [&] { return !office.may_post_at_once(1, 1, [] { return false; }); };
+        try {
+            const std::vector<int> x(10, 7);
+            std::vector<operation> sent;  // the other rank takes in none, and there is not room for all
+            for (int i = 0; i < 300; ++i) sent.push_back(send.start(comm, x, to{1}));
+            throw std::runtime_error(is_queued() ? "while some are queued" : "although none is queued");
+        } catch (const std::runtime_error& thrown) {  // which has destroyed x as well
+            is_over = true;
+            expect(std::string(thrown.what()) == "while some are queued", thrown.what());
+            expect(!is_queued(), "still queued");
+        }
     });
     SUCCEED();
 }

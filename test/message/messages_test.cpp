@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <random>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/barrier.hpp"
 #include "allfold/message.hpp"
+#include "allfold/transport/detail/channel.hpp"
 #include "test/message/programs.hpp"
 #include "test/message/support/every_transport.hpp"
 #include "test/support/catch.hpp"
@@ -150,6 +154,31 @@ TEST_CASE("types of one name, as those of two translation units, do not overrun 
     SUCCEED();
 }
 
+namespace {
+
+void receive_another_local_type(allfold::thread_communicator& comm) {
+    if (comm.rank() == 0) {
+        struct item {
+            float value;
+        };
+        send(comm, item{1.5f}, to{1});
+    } else {
+        struct item {
+            int value;
+        };
+        item y{7};
+        expect_error(outcome_of([&] { receive(comm, y, from{0}); }), errc::mismatch, {"item"});
+        expect(y.value == 7, "received");
+    }
+}
+
+}  // namespace
+
+TEST_CASE("two types of one function that have the same name are different types") {
+    on_ranks(2, [](auto& comm) { receive_another_local_type(comm); });
+    SUCCEED();
+}
+
 TEST_CASE("arguments are checked before anything is sent") {
     on_all_transports(2, [](auto& comm) {
         int x = 1;
@@ -164,6 +193,14 @@ TEST_CASE("arguments are checked before anything is sent") {
                      {"null pointer with a non-zero length"});
         expect_error(outcome_of([&] { send(comm, x, to{1 - comm.rank()}, mode::buffered); }), errc::bad_argument,
                      {"mode::buffered", "4 bytes", "0 of the 0 attached bytes"});
+        struct huge {
+            std::array<char, (std::size_t{1} << 32) + 4> all;
+        };
+        std::span<huge> none_of_those;
+        expect_error(outcome_of([&] { send(comm, none_of_those, to{0}); }), errc::bad_argument, {"4 GiB or more"});
+        expect_error(outcome_of([&] { receive(comm, none_of_those, from{0}); }), errc::bad_argument, {"4 GiB or more"});
+        expect_error(outcome_of([&] { receive.start(comm, none_of_those, from{0}).wait(); }), errc::bad_argument,
+                     {"4 GiB or more"});
         allfold::barrier(comm);
         expect(!try_probe(comm, from{any}, tag{any}), "something has been sent");
         // `none` is a peer like any other.
@@ -254,6 +291,42 @@ TEST_CASE("a ready send needs its receive") {
             receive(comm, y, from{0}, tag{3});
         }
     });
+    SUCCEED();
+}
+
+TEST_CASE("a ready send is refused although its receiver had no room for the answer, and has nothing in flight") {
+    for (const bool probes : {false, true}) {
+        std::atomic<bool> is_sent = false, is_full = false;
+        on_ranks(2, [&](auto& comm) {
+            int x = 1;
+            if (comm.rank() == 0) {
+                while (!is_sent) std::this_thread::yield();
+                std::uint32_t count = 0;
+                const auto send_one = [&] {  // false if there is no room
+                    operation one = send.start(comm, x, to{1}, tag{1});
+                    return !one.cancel();
+                };
+                while (probes ? count < allfold::detail::cells_of_a_channel : send_one()) {
+                    if (probes) send(comm, x, to{1}, tag{1});
+                    ++count;
+                }
+                for (int turn = probes ? 0 : 1; turn < 2; ++turn)
+                    expect(!try_probe(comm, from{1}, tag{1}), "nothing has come that could be received");
+                is_full = true;
+                allfold::barrier(comm);
+                send(comm, count, to{1}, tag{2});
+            } else {
+                operation ready = send.start(comm, x, to{0}, mode::ready);
+                is_sent = true;
+                while (!is_full) std::this_thread::yield();
+                expect_error(outcome_of([&] { ready.wait(); }), errc::bad_argument, {"ready"});
+                allfold::barrier(comm);
+                std::uint32_t count = 0;
+                receive(comm, count, from{0}, tag{2});
+                for (; count > 0; --count) receive(comm, x, from{0}, tag{1});
+            }
+        });
+    }
     SUCCEED();
 }
 

@@ -154,6 +154,26 @@ TEST_CASE("a send is cancelled as long as nothing of it has left its rank, or co
     SUCCEED();
 }
 
+TEST_CASE("a function called at the end of a cancelled receive waits for other messages") {
+    on_all_transports(2, [](auto& comm) {
+        std::vector<int> x(10000, 7), y(x.size()), z(x.size());
+        if (comm.rank() == 0) {
+            operation first = receive.start(comm, y, from{1}, tag{1});
+            operation second = receive.start(comm, z, from{1}, tag{2});
+            first.then([&] {
+                send(comm, 1, to{1});
+                second.wait();
+            });
+            expect(first.cancel() && first.done() && second.done() && z == x, "cancelled");
+        } else {
+            int word = 0;
+            receive(comm, word, from{0});
+            send(comm, x, to{0}, tag{2});
+        }
+    });
+    SUCCEED();
+}
+
 TEST_CASE("what is released completes in the background; an operation that is none is done") {
     on_all_transports(2, [](auto& comm) {
         const int other = 1 - comm.rank();

@@ -421,6 +421,20 @@ TEST_CASE("a world needs at least one rank, and knows no other ranks than its ow
     }
 }
 
+namespace {
+
+std::atomic<int> ranks_called = 0;
+void call_rank(thread_communicator& comm) { ranks_called += comm.rank() + 1; }
+
+}  // namespace
+
+TEST_CASE("ranks can run a function") {
+    ranks_called = 0;
+    allfold::run(2, call_rank);
+    allfold::run(2, &call_rank);
+    CHECK(ranks_called == 6);
+}
+
 TEST_CASE("ranks can be threads of the caller's own, one world after another") {
     for (int turn = 0; turn < 3; ++turn) {
         const watchdog watch("threads of one's own");

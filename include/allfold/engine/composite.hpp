@@ -37,6 +37,11 @@ class composite : public task<Comm> {
         task<Comm>::orphan();
     }
 
+    void take_over_all() noexcept override {
+        this->take_over();
+        for (const auto& each : parts_)
+            if (each && !each->done()) each->take_over_all();
+    }
     [[nodiscard]] waiting blocked_on() const override {
         const pending* const first = first_unfinished();
         return first ? first->blocked_on() : waiting{this->what_};

@@ -83,18 +83,7 @@ class operation {
     }
     /// Returns when the collective is complete. Throws if the collective has failed.
     void wait() {
-        look_at_note(true);
-        must_report_ = false;
-        if (!work_) return;
-        if (!work_->done()) {
-            work_->require_waitable();
-            work_->wait_briefly();
-        }
-        if (!work_->done()) {
-            detail::until_done all(*work_);
-            work_->wait(all);
-        }
-        work_->report();
+        wait_after([] {});
     }
 
     /// Cancels a receive that no message has been matched with, or a send of which nothing has left this rank: the
@@ -143,6 +132,24 @@ class operation {
     friend class persistent;
     friend struct detail::handles;
 
+    /// Calls `before()` if it has to wait for longer than a moment.
+    template <class Before>
+    [[gnu::always_inline]] void wait_after(Before&& before) {
+        look_at_note(true);
+        must_report_ = false;
+        if (!work_) return;
+        if (!work_->done()) work_->take_over();  // or another thread might be calling a function at its end
+        if (!work_->done()) {
+            work_->require_waitable();
+            work_->wait_briefly();
+        }
+        if (!work_->done()) {
+            before();
+            detail::until_done all(*work_);
+            work_->wait(all);
+        }
+        work_->report();
+    }
     [[nodiscard]] bool holds_any() const noexcept { return work_ != nullptr || note_ != nullptr; }
     /// Called first by everything that needs more than a note provides.
     [[gnu::always_inline]] void look_at_note(bool waits = false) noexcept {
@@ -253,6 +260,24 @@ struct handles {
             if (pending* const work = active(each)) return work;
         return nullptr;
     }
+    /// Waits for one of several; `before()` is called if that takes longer than a moment.
+    template <handle Handle, class Before>
+    static void wait(Handle& h, Before& before) {
+        h.wait_after(before);
+    }
+    /// Must be called for all operations that are waited for together: their communicators may come from another
+    /// thread.
+    template <handle Handle>
+    static void take_over(Handle& h) noexcept {
+        if (h.work_ && !h.work_->done())
+            h.work_->take_over_all();
+        else if (h.note_)
+            h.note_->take_over();
+    }
+    template <range_of_handles Range>
+    static void take_over_all(Range& all) noexcept {
+        for (auto& each : all) take_over(each);
+    }
     /// Makes progress on all operations of this thread, if one of these is to be waited for, and returns the first such
     /// one. An operation that was done when it was started makes no progress on others.
     template <range_of_handles Range>
@@ -269,6 +294,7 @@ struct handles {
             }
         }
         if (first != nullptr) (unfinished != nullptr ? unfinished : first)->progress_all();
+        if (unfinished != nullptr && !unfinished->done()) take_over_all(all);  // for the next time
         return first;
     }
     /// An active operation that can be waited for; if there is none, throws as waiting for the first one does.
@@ -343,14 +369,24 @@ class until_any final : public erased_work {
     pending& first_;
 };
 
+template <range_of_handles Range>
+void wait_for(until_any<Range>& any, Range& operations) {
+    handles::take_over_all(operations);
+    handles::waitable(operations).wait(any);
+}
+
 /// Has `visit(wait)` call wait(operation) for several operations, each of which is waited for even if others fail, and
 /// throws the first exception in the end.
 template <class Visit>
 void wait_for_each(Visit visit) {
     std::exception_ptr failure;
-    visit([&failure](auto& each) {
+    bool are_ours = false;
+    const auto take_over_all = [&] {
+        if (!std::exchange(are_ours, true)) visit([](auto& each) { handles::take_over(each); });
+    };
+    visit([&](auto& each) {
         try {
-            each.wait();
+            handles::wait(each, take_over_all);
         } catch (...) {
             if (!failure) failure = std::current_exception();
         }
@@ -395,7 +431,7 @@ template <detail::range_of_handles Operations>
         const question_about those(handles::unfinished(operations));
         until_any any(operations, *first);
         const bool waits = !any.poll();
-        if (waits) handles::waitable(operations).wait(any);
+        if (waits) wait_for(any, operations);
         if (!first->done()) look_as_observed(!waits);
         note_question_of_order();
     }
@@ -414,7 +450,7 @@ template <detail::range_of_handles Operations>
     const question_about those(handles::unfinished(operations));
     until_any any(operations, *first);
     if (!any.poll())
-        handles::waitable(operations).wait(any);
+        wait_for(any, operations);
     else if (!is_order_observed())
         first->progress_all();
     look_as_observed(true);

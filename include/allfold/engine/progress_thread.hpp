@@ -59,7 +59,9 @@ class progress_thread {
     /// Has the thread call f(comm), after everything that was started before, and returns at once. If f returns an
     /// operation, the thread makes progress on it, and the result is done when that operation is; otherwise it is done
     /// when f has returned. What f throws, or what goes wrong in its operation, is thrown to the waiter. The result
-    /// belongs to the thread that calls `start`, like any other operation; it cannot be a prepared one.
+    /// belongs to the thread that calls `start`, like any other operation; it cannot be a prepared one. If an exception
+    /// destroys the result, other ranks learn of that once f has returned: an f that may wait for long should start
+    /// that and return the operation instead.
     template <std::invocable<Comm&> F>
     [[nodiscard]] operation start(F f) {
         if (std::this_thread::get_id() == thread_.get_id())
@@ -167,6 +169,8 @@ class progress_thread {
         for (;;) {
             const unsigned seen = changes_.load(std::memory_order_acquire);
             background::progress_all();
+            if (what.poll()) return;
+            what.check();  // an operation elsewhere may wait in vain
             if (what.poll()) return;
             sleep(seen, relays_.in_flight_elsewhere());
         }

@@ -54,7 +54,8 @@ void require_outside_operator(Comm& comm, const char* what) {
 inline constexpr std::chrono::milliseconds longest_nap{1};
 
 /// Some work, together with everything this thread has in flight on any communicator. Also counts as done when it is
-/// time to look again: when the next operation in flight is due, or after a nap.
+/// time to look again: when the next operation in flight is due, after a nap, or if that time is no longer right
+/// because of what has been started during the wait.
 template <bool Naps, class Work>
 class work_with_progress {
   public:
@@ -69,8 +70,9 @@ class work_with_progress {
         if (background::in_flight()) {
             background::progress_all();
             is_done_ = work_.has_become_done();
+            if (is_done_ || is_plan_outdated()) return true;
         }
-        return is_done_ || must_look();
+        return must_look();
     }
     [[nodiscard]] waiting blocked_on() const { return work_.blocked_on(); }
     void check() const {
@@ -82,19 +84,25 @@ class work_with_progress {
     /// When a sleeping rank has to wake up; asked by a transport.
     [[nodiscard]] time_point next_look() const noexcept { return next_look_; }
     void plan_next_look() {
+        timed_starts_ = background::timed_starts();
         next_look_ = background::in_flight() ? background::next_due() : time_point::max();
-        if (Naps && home_.in_flight_elsewhere())
-            next_look_ = std::min(next_look_, std::chrono::steady_clock::now() + longest_nap);
+        naps_ = Naps && home_.in_flight_elsewhere();
+        if (naps_) next_look_ = std::min(next_look_, std::chrono::steady_clock::now() + longest_nap);
     }
 
   private:
     [[nodiscard]] bool must_look() const {
         return next_look_ != time_point::max() && std::chrono::steady_clock::now() >= next_look_;
     }
+    /// Because a function at the end of an operation, or an operator, has started something.
+    [[nodiscard]] bool is_plan_outdated() const {
+        return background::timed_starts() != timed_starts_ || (Naps && !naps_ && home_.in_flight_elsewhere());
+    }
 
     background& home_;
     Work& work_;
-    bool is_done_ = false;
+    bool is_done_ = false, naps_ = false;
+    unsigned timed_starts_ = 0;
     time_point next_look_ = time_point::max();
 };
 

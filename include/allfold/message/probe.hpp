@@ -14,6 +14,7 @@
 #include "allfold/message/detail/message_data.hpp"
 #include "allfold/message/detail/message_task.hpp"
 #include "allfold/message/options.hpp"
+#include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/arrival_order.hpp"
 
@@ -42,6 +43,7 @@ class message {
         held_ = std::move(other.held_);
         about_ = other.about_;
         comm_ = other.comm_;
+        home_ = other.home_;
         make_ = other.make_;
         shares_memory_ = other.shares_memory_;
         return *this;
@@ -71,6 +73,7 @@ class message {
           held_(std::move(held)),
           about_(held_->about()),
           comm_(&comm),
+          home_(&comm.background()),
           make_(&make_for<Comm>),
           shares_memory_(Comm::shares_memory) {}
 
@@ -117,7 +120,10 @@ class message {
         }
         try {
             detail::note_question_of_the_past();  // who gets it now depends on what has arrived since
-            if (const auto kept = office_.lock()) static_cast<detail::post_office&>(*kept).put_back(std::move(held_));
+            if (const auto kept = office_.lock()) {
+                home_->take_over();
+                static_cast<detail::post_office&>(*kept).put_back(std::move(held_));
+            }
         } catch (...) {  // the communicator is broken, as any receive that waits will find out
         }
     }
@@ -126,6 +132,7 @@ class message {
     std::unique_ptr<detail::held_message> held_;
     status about_;
     void* comm_ = nullptr;
+    background* home_ = nullptr;
     making make_ = nullptr;
     bool shares_memory_ = true;
 };
@@ -169,9 +176,9 @@ struct try_probe_verb {
                 const background::running inside(comm.background());
                 office.progress(port);
             });
-            if (r.source == null_rank) return message();
-            std::unique_ptr<held_message> held = office.take_held(r);
+            std::unique_ptr<held_message> held = r.source == null_rank ? nullptr : office.take_held(r);
             office.settle();
+            if (r.source == null_rank) return message();
             if (!held) return std::nullopt;
             return message(comm, std::move(held));
         }

@@ -94,9 +94,9 @@ struct send_verb {
 ///   than what the transport copies, is one message of the transport as long as the receiver holds less than 256 KiB of
 ///   this rank's messages that it has not received; otherwise it is three (between threads two), and waits for the
 ///   receive. Do not rely on messages being held.
-/// - Errors: `bad_rank`, `bad_argument` for `tag{any}`, a negative tag, null data, or no room for `mode::buffered`,
-///   before anything is sent; `bad_argument` if `mode::ready` found no posted receive; `peer_failed` if the receiver
-///   returns without having received a message that has to be.
+/// - Errors: `bad_rank`, `bad_argument` for `tag{any}`, a negative tag, null data, elements of 4 GiB or more, or no
+///   room for `mode::buffered`, before anything is sent; `bad_argument` if `mode::ready` found no posted receive;
+///   `peer_failed` if the receiver returns without having received a message that has to be.
 /// - Source: MPI-4.1, sections 3.2 to 3.7.
 inline constexpr detail::send_verb send{};
 

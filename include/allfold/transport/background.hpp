@@ -92,8 +92,13 @@ class background {
         virtual void look_around() noexcept {}
         /// When it should be done; the end of time if there is no deadline.
         [[nodiscard]] clock::time_point due() const noexcept { return due_; }
+        [[nodiscard]] bool is_in_flight() const noexcept { return !in_flight_.alone(); }
         void leave() noexcept {
             if (home_ != nullptr) home_->remove(*this);
+        }
+        /// To be called first when another thread than before may be using it.
+        void take_over() noexcept {
+            if (home_ != nullptr) home_->take_over();
         }
 
       protected:
@@ -177,7 +182,7 @@ class background {
         if (w.in_flight_.alone() && in_flight_count_++ == 0) mine.count_busy(1);
         w.in_flight_.leave();
         in_flight_.push_back(w.in_flight_);
-        if (w.due_ != clock::time_point::max()) mine.is_timed = true;
+        if (w.due_ != clock::time_point::max()) mine.note_timed();
     }
     /// To be called first when another thread than before uses the communicator.
     [[gnu::always_inline]] void take_over() noexcept {
@@ -280,6 +285,10 @@ class background {
         });
         return first;
     }
+    /// Changes whenever an operation that may have a deadline is put in flight on this thread.
+    [[nodiscard]] static unsigned timed_starts() noexcept {
+        return progress_set::of_this_thread == nullptr ? 0 : progress_set::of_this_thread->timed_starts;
+    }
 
     /// Lives as long as a collective runs or makes progress: calls made meanwhile are made by its operator.
     class running {
@@ -318,7 +327,12 @@ class background {
     class progress_set : public detail::per_thread<progress_set> {
       public:
         bool is_timed = false;  // some operation may have a deadline; for its own thread, like is_traversing_
+        unsigned timed_starts = 0;
 
+        void note_timed() noexcept {
+            is_timed = true;
+            ++timed_starts;
+        }
         /// Protects against a thread that takes a communicator over. Does nothing within `for_each`, which has locked
         /// already.
         [[nodiscard]] std::unique_lock<spin_lock> lock() noexcept {
@@ -396,7 +410,7 @@ class background {
         progress_set& mine = progress_set::mine();
         const auto lock = mine.lock();
         mine.add(*this);
-        mine.is_timed = true;  // possibly
+        mine.note_timed();  // possibly
     }
     [[gnu::cold]] void join(progress_set& mine) noexcept {
         take_over();

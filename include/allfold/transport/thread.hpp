@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <exception>
+#include <functional>
 
 #include "allfold/transport/detail/run_threads.hpp"
 #include "allfold/transport/thread_communicator.hpp"
@@ -20,7 +21,8 @@ namespace allfold {
 template <std::invocable<thread_communicator&> Fn>
 void run(int size, Fn&& fn, const thread_tuning& tuning = {}) {
     thread_world world(size, tuning);
-    if (const auto cause = detail::run_threads(world, detail::first_rank::in_a_thread, detail::rank_body(fn)))
+    auto body = [&fn](thread_communicator& comm) { std::invoke(fn, comm); };  // an object, which a function is not
+    if (const auto cause = detail::run_threads(world, detail::first_rank::in_a_thread, detail::rank_body(body)))
         std::rethrow_exception(cause);
 }
 

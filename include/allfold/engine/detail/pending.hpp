@@ -39,6 +39,8 @@ class pending : public background::work {
     virtual void wait_briefly() noexcept {}
     /// Makes progress on everything this thread has in flight.
     virtual void progress_all() = 0;
+    /// Takes over all communicators that it uses.
+    virtual void take_over_all() noexcept { this->take_over(); }
     /// Waits for `work` the way this communicator waits.
     virtual void wait(erased_work& work) = 0;
     /// Makes every other rank throw, because an exception has destroyed the handle.
@@ -86,6 +88,7 @@ class pending : public background::work {
     }
     /// The same for a function that is not the program's, so the program cannot tell when it is called.
     void at_end(std::unique_ptr<continuation> last) {
+        if (!done()) this->take_over();
         if (done()) return last->call(failure_);
         std::unique_ptr<continuation>* place = &then_;
         while (*place) place = &(*place)->next;
@@ -191,6 +194,7 @@ class operation_note {
     [[nodiscard]] bool done() const noexcept { return state_.load(std::memory_order_acquire) == state::done; }
     /// Waits briefly for it, if it is likely to end soon.
     virtual void wait_briefly() noexcept = 0;
+    virtual void take_over() noexcept = 0;
     /// Turns it into a full call and returns that; null if it is done.
     [[nodiscard]] virtual std::unique_ptr<pending> promote() noexcept = 0;
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 #include <type_traits>
 #include <typeinfo>
@@ -45,17 +47,44 @@ inline constexpr const char* type_name = name_characters<T>.data();
     return h;
 }
 
-/// Whether the spelling of T may not distinguish it from other types: g++ spells two lambdas of one function and
-/// signature alike.
+#if defined(__clang__)
+/// Whether a spelling may name a type that is local to a function: clang++ spells that without the function.
+[[nodiscard]] consteval bool may_be_ambiguous(std::string_view spelling) {
+    constexpr std::string_view unambiguous[] = {"allfold",  "std",      "void",     "bool",   "char", "char8_t",
+                                                "char16_t", "char32_t", "wchar_t",  "short",  "int",  "long",
+                                                "float",    "double",   "unsigned", "signed", "const"};
+    const auto is_in_word = [](char c) {
+        return c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+    };
+    for (std::size_t begin = 0, end = 0; begin < spelling.size(); begin = end + 1) {
+        for (end = begin; end < spelling.size() && is_in_word(spelling[end]);) ++end;
+        const std::string_view word = spelling.substr(begin, end - begin);
+        const bool is_number = !word.empty() && word.front() <= '9';
+        const bool is_qualified = begin != 0 && spelling[begin - 1] == ':';
+        if (!word.empty() && !is_number && !is_qualified &&
+            std::ranges::find(unambiguous, word) == std::end(unambiguous))
+            return true;
+    }
+    return false;
+}
+#else
+/// Whether a spelling may name one of several types: g++ spells two lambdas of one function and signature alike, two
+/// local types of one function that have the same name, and types without a name.
+[[nodiscard]] consteval bool may_be_ambiguous(std::string_view spelling) {
+    return spelling.find('(') != std::string_view::npos || spelling.find("<unnamed") != std::string_view::npos;
+}
+#endif
+
+/// Whether the spelling of T may not distinguish it from other types.
 template <class T>
-inline constexpr bool spelled_ambiguously = spelled<T>().find("<lambda") != std::string_view::npos;
+inline constexpr bool spelled_ambiguously = may_be_ambiguous(spelled<T>());
 
 /// A hash that distinguishes T from other types, and is the same in every process that runs the same program.
 template <class T>
 [[nodiscard]] std::uint64_t type_hash() noexcept {
 #if defined(__GXX_RTTI)
     if constexpr (spelled_ambiguously<T>) {
-        static const std::uint64_t of_mangled = hash_of_text(typeid(T).name());  // mangled names number the lambdas
+        static const std::uint64_t of_mangled = hash_of_text(typeid(T).name());  // mangled names number them
         return of_mangled;
     }
 #endif

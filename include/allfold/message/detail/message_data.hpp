@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <span>
 #include <tuple>
@@ -38,6 +39,10 @@ struct message_type {
     void (*decode)(std::span<const std::byte> from, std::byte* to, std::size_t elements);
 
     [[nodiscard]] constexpr bool is_encoded() const noexcept { return encode != nullptr; }
+    /// Whether the head of a message can tell how long an element is.
+    [[nodiscard]] constexpr bool has_valid_length() const noexcept {
+        return is_encoded() || element_bytes <= std::numeric_limits<std::uint32_t>::max();
+    }
     [[nodiscard]] constexpr bool copies_bytes() const noexcept { return assign == nullptr && encode == nullptr; }
 };
 

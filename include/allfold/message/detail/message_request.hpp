@@ -47,7 +47,7 @@ struct message_request {
         if (!detail::has_gaps(x)) return;
         rearranged().out_runs = runs_of(x);
         arranged->sent_rows = detail::row_type_of(x);
-        if (arranged->sent_rows) out->data.type = &*arranged->sent_rows;
+        if (arranged->sent_rows) out->data.type = &checked(*arranged->sent_rows);
     }
     template <class Y>
     void receive_with_gaps(Y& y) {
@@ -56,7 +56,12 @@ struct message_request {
     void receive_into(place_with_gaps&& there) {
         rearranged().in_runs = std::move(there.runs);
         arranged->received_rows = there.rows;
-        if (arranged->received_rows) in->place.type = &*arranged->received_rows;
+        if (arranged->received_rows) in->place.type = &checked(*arranged->received_rows);
+    }
+    [[nodiscard]] const message_type& checked(const message_type& rows) const {
+        if (rows.has_valid_length()) return rows;
+        throw error(errc::bad_argument,
+                    text({what, ": rows of ", rows.element_bytes, " bytes: they must be shorter than 4 GiB"}));
     }
     [[nodiscard]] rearrangement& rearranged() {
         if (!arranged) arranged = std::make_unique<rearrangement>();
@@ -114,6 +119,7 @@ template <communicator Comm>
 void require_data(const Comm& comm, const char* what, const message_data& data) {
     if (data.data == nullptr && data.elements != 0)
         reject_message(what, comm.rank(), "passes a null pointer with a non-zero length");
+    if (!data.type->has_valid_length()) reject_message(what, comm.rank(), "passes elements of 4 GiB or more");
 }
 
 /// Whether the arguments of a receive are valid; if not, `add_receiving` reports why.
@@ -122,7 +128,7 @@ template <communicator Comm>
                                     const message_options& parsed) noexcept {
     return (parsed.source->is_special || (parsed.source->rank >= 0 && parsed.source->rank < comm.size())) &&
            (parsed.received_label().is_any || parsed.received_label().value >= 0) &&
-           (place.data != nullptr || place.elements == 0);
+           (place.data != nullptr || place.elements == 0) && place.type->has_valid_length();
 }
 
 template <communicator Comm>

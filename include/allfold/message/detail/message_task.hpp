@@ -108,12 +108,13 @@ class message_task final : public task<Comm>, private open_message {
     }
     void progress() noexcept override {
         if (this->done() || this->comm_->background().is_running()) return;
-        try {
-            const background::running inside(this->comm_->background());
-            progress_messages();
-            if (!is_complete()) this->require_time();
-        } catch (...) {
-            return this->fail(std::current_exception());
+        for (bool again = true; again;) {
+            try {
+                progress_in_time();
+                again = false;
+            } catch (...) {
+                if (!continue_without_peer()) return;
+            }
         }
         office_.settle();  // last: this may have been destroyed from here on
     }
@@ -141,6 +142,7 @@ class message_task final : public task<Comm>, private open_message {
         if constexpr (hooks::delays_messages)
             if (!in()) note_cancel_of_send(call_);
         if (this->done()) return false;
+        this->take_over();
         if constexpr (hooks::delays_messages) this->progress_all();  // it may have arrived by now
         if (this->done() || (in() && out())) return false;
         if (!(in() ? office_.cancel(*in()) : office_.cancel(*out()))) return false;
@@ -149,8 +151,9 @@ class message_task final : public task<Comm>, private open_message {
         tell_status();
         if (!in() && asked_.status_out() != nullptr) asked_.status_out()->cancelled = true;
         office_.in_flight().leave(*this);
+        office_.in_flight().find_leader();  // before the continuation, which may wait for others
+        office_.keep_answering();
         this->complete();
-        office_.in_flight().find_leader();
         return true;
     }
 
@@ -247,6 +250,11 @@ class message_task final : public task<Comm>, private open_message {
     bool poll_run() override {
         progress_messages();
         return is_complete() && !office_.owes_answers();
+    }
+    void progress_in_time() {
+        const background::running inside(this->comm_->background());
+        progress_messages();
+        if (!is_complete()) this->require_time();
     }
     void progress_messages() {
         if constexpr (watching_memory<Comm>) office_.in_flight().check_memory();

@@ -34,7 +34,6 @@ class note_keeper_of final : public note_keeper {
     ~note_keeper_of() override { this->leave_for_good(); }
 
     void start() override { comm_.background().add(*this); }
-    void take_over() noexcept override { comm_.background().take_over(); }
     /// Only if there are few notes: among many, the first becomes a call, and by the time that is done others have
     /// arrived. AMD Zen 3, two cores near each other: a halo of six faces of 4 bytes takes 0.86x the time; 64 messages
     /// each way would take 1.07x.

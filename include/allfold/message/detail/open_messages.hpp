@@ -38,6 +38,7 @@ class open_message : public chain_link<open_message> {
 
 class open_messages {
   public:
+    [[nodiscard]] bool is_empty() const noexcept { return first() == nullptr; }
     void enter(open_message& m) noexcept { open_.push_back(m); }
     void leave(open_message& m) noexcept {
         chain<open_message>::remove(m);

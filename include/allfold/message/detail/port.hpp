@@ -165,11 +165,46 @@ template <communicator Comm>
     return {};
 }
 
+template <communicator Comm>
+class answering_of final : public answering {
+  public:
+    answering_of(Comm& comm, post_office& office) : comm_(comm), office_(office) { background::prepare_this_thread(); }
+    ~answering_of() override { this->leave_for_good(); }
+
+    void start() noexcept override {
+        if (!this->is_in_flight()) comm_.background().add(*this);  // a pass would never end if it were added anew
+    }
+    void progress() noexcept override {
+        if (comm_.background().is_running()) return;
+        try {
+            const background::running inside(comm_.background());
+            port_of<Comm> port(comm_, office_);
+            office_.progress(port, comm_.background().pass());
+        } catch (...) {
+            this->leave();
+            return abort_communicator(comm_);
+        }
+        if (!office_.owes_answers()) this->leave();
+        office_.settle();
+    }
+    void drop() noexcept override { this->leave(); }
+
+  private:
+    Comm& comm_;
+    post_office& office_;
+};
+
+template <communicator Comm>
+[[nodiscard]] std::shared_ptr<post_office> new_office_of(Comm& comm) {
+    auto made = std::make_shared<post_office>(comm.rank(), comm.size(), direct_read_of(comm));
+    made->answers = std::make_unique<answering_of<Comm>>(comm, *made);
+    return made;
+}
 /// The post office of a communicator, created on first use.
 template <communicator Comm>
 [[nodiscard]] post_office& office_of(Comm& comm) {
     std::shared_ptr<background::resource>& kept = comm.background().office;
-    if (!kept) kept = std::make_shared<post_office>(comm.rank(), comm.size(), direct_read_of(comm));
+    if (!kept) kept = new_office_of(comm);
     return static_cast<post_office&>(*kept);
 }
 

@@ -69,6 +69,12 @@ class post_port {
     ~post_port() = default;
 };
 
+/// Sends the answers that a rank owes while it has no other message in flight.
+class answering : public background::work {
+  public:
+    virtual void start() noexcept = 0;
+};
+
 class post_office final : public background::resource {
   public:
     post_office(int rank, int size, const direct_read& reading)
@@ -102,18 +108,17 @@ class post_office final : public background::resource {
     /// True if nothing of it has left this rank: then nothing ever will.
     [[nodiscard]] bool cancel(sending& s) noexcept {
         if (s.carrier == nullptr || s.is_done || !s.carrier->head.has_envelope()) return false;
-        auto& queue = with(s.receiver).queue;
-        const auto found = std::ranges::find(queue, s.carrier, [](const auto& each) { return each.get(); });
-        if (found == queue.end()) return false;
-        if (s.carrier->head.what == kind::eager) with(s.receiver).due.note_withdrawn(s.payload().bytes);
+        const bool is_eager = s.carrier->head.what == kind::eager;
+        if (!unqueue(*s.carrier)) return false;
+        s.carrier = nullptr;
+        if (is_eager) with(s.receiver).due.note_withdrawn(s.payload().bytes);
         forget(s);
-        queue.erase(found);
-        --queued_;
         return true;
     }
     // Receives that are only notes.
 
     std::unique_ptr<note_keeper> keeper;
+    std::unique_ptr<answering> answers;
     [[nodiscard]] bool holds(int source, int tag) const { return matching_.holds(source, tag); }
     [[nodiscard]] std::size_t notes() const noexcept { return notes_; }
     [[gnu::always_inline]] void note(receive_note& r) {
@@ -143,10 +148,16 @@ class post_office final : public background::resource {
     [[nodiscard]] open_messages& in_flight() noexcept { return in_flight_; }
     /// Ends the operations for which everything has arrived.
     void settle() noexcept {
-        if (owed_ != 0 || !in_flight_.end_one()) return;
+        if (owed_ != 0) return keep_answering();
+        if (!in_flight_.end_one()) return;
         while (owed_ == 0 && in_flight_.end_one()) {
         }
         in_flight_.find_leader();
+        keep_answering();
+    }
+    /// Makes sure that answers still to be sent are sent, though this rank may not wait for any message.
+    void keep_answering() noexcept {
+        if (owed_ != 0 && notes_ == 0 && in_flight_.is_empty()) answers->start();
     }
 
     /// Sends what can be sent, and takes in what has arrived; at most once in each pass over the operations in flight.
@@ -334,6 +345,15 @@ class post_office final : public background::resource {
     }
 
     [[nodiscard]] record& queue_for(int receiver, kind what);
+    /// Removes a message that has not left this rank yet; false if it has.
+    [[nodiscard]] bool unqueue(const record& unsent) noexcept {
+        auto& queue = with(unsent.receiver).queue;
+        const auto found = std::ranges::find(queue, &unsent, [](const auto& each) { return each.get(); });
+        if (found == queue.end()) return false;
+        queue.erase(found);
+        --queued_;
+        return true;
+    }
     void flush(post_port& port);
     [[nodiscard]] bool post(record& r, post_port& port);
     void take_own(const record& r);
@@ -511,7 +531,8 @@ inline void post_office::start(receiving& r) {
 
 inline void post_office::forget(sending& s) noexcept {
     if (const auto asked = asked_.find(s.number); asked != asked_.end() && asked->second == &s) asked_.erase(asked);
-    if (s.carrier != nullptr) s.carrier->sent = s.carrier->asks = nullptr;
+    const bool has_left = s.carrier != nullptr && !unqueue(*s.carrier);  // or it would be sent without its data
+    if (has_left) s.carrier->sent = s.carrier->asks = nullptr;
     s.carrier = nullptr;
     s.is_done = true;
 }

@@ -27,7 +27,6 @@ class note_keeper : public background::work {
   public:
     /// Called for the first note: the keeper is in flight as long as there are any.
     virtual void start() = 0;
-    virtual void take_over() noexcept = 0;
     /// Waits briefly for messages from a rank, and takes them in.
     virtual void poll_briefly(int source) noexcept = 0;
     /// The call that a note becomes, and its receive.
@@ -51,6 +50,9 @@ class receive_note final : public posted_receive, public operation_note {
     [[nodiscard]] status* status_out() const noexcept { return status_out_; }
     void wait_briefly() noexcept override {
         if (waits()) keeper_.poll_briefly(source);
+    }
+    void take_over() noexcept override {
+        if (!done()) keeper_.take_over();  // otherwise it may be gone
     }
     [[nodiscard]] std::unique_ptr<pending> promote() noexcept override {
         if (waits()) keeper_.take_over();

@@ -68,7 +68,8 @@ template <communicator Comm>
     const std::size_t bytes = data.bytes();
     return parsed.how == mode::standard && data.type->copies_bytes() && receiver >= 0 && receiver < comm.size() &&
            parsed.label.value >= 0 && bytes <= longest_posted_at_once<Comm>(receiver == comm.rank()) &&
-           !comm.lends(sizeof(message_head) + bytes, true) && (data.data != nullptr || bytes == 0);
+           !comm.lends(sizeof(message_head) + bytes, true) && (data.data != nullptr || bytes == 0) &&
+           data.type->has_valid_length();
 }
 
 /// Sends a message; false if nothing has been done.
@@ -129,7 +130,7 @@ template <communicator Comm>
                                                                const message_options& parsed) {
     const int source = parsed.source->rank;
     return source >= 0 && source < comm.size() && place.type->copies_bytes() &&
-           (place.data != nullptr || place.elements == 0);
+           (place.data != nullptr || place.elements == 0) && place.type->has_valid_length();
 }
 
 /// Completes a plain receive whose message is there or, if `waits`, arrives within a moment; false if it has to be
