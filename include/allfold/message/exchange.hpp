@@ -71,9 +71,9 @@ struct exchange_verb {
     [[nodiscard]] static status run(Comm& comm, X& x, Y& y, Make make, const Options&... options) {
         if constexpr (has_short_messages<Comm>) {
             const message_options parsed(options...);
-            const message_data place = message_data_of<Comm::shares_memory>(y);
-            if (!detail::has_gaps(x) && !detail::has_gaps(y) && is_valid_receive(comm, place, parsed) &&
-                try_short_send(comm, message_data_of<Comm::shares_memory>(x), parsed)) {
+            const message_data place = detail::message_data_of<Comm::shares_memory>(y);
+            if (!detail::has_gaps(x) && !detail::has_gaps(y) && detail::is_valid_receive(comm, place, parsed) &&
+                try_short_send(comm, detail::message_data_of<Comm::shares_memory>(x), parsed)) {
                 status found;
                 if (try_short_receive(comm, place, parsed, found)) return found;
                 return run_message(comm, [&] {
@@ -88,8 +88,8 @@ struct exchange_verb {
     template <class Comm, class X, class Y, class... Options>
     [[nodiscard]] static message_request request(Comm& comm, X& x, Y& y, const Options&... options) {
         message_request asked("exchange", options...);
-        detail::add_sending(comm, message_data_of<Comm::shares_memory>(x), asked);
-        detail::add_receiving(comm, message_data_of<Comm::shares_memory>(y), asked);
+        detail::add_sending(comm, detail::message_data_of<Comm::shares_memory>(x), asked);
+        detail::add_receiving(comm, detail::message_data_of<Comm::shares_memory>(y), asked);
         asked.send_without_gaps(x);
         asked.receive_with_gaps(y);
         return asked;

@@ -33,9 +33,9 @@ struct receive_verb {
     [[nodiscard]] operation start(Comm& comm, Y&& y, const Options&... options) const {
         if constexpr (fits<Comm, true, Y, Options...>()) {
             if constexpr (has_short_messages<Comm>) {
-                const message_data place = message_data_of<Comm::shares_memory>(y);
+                const message_data place = detail::message_data_of<Comm::shares_memory>(y);
                 const message_options parsed(options...);
-                if (status found; !detail::has_gaps(y) && is_plain_receive(comm, place, parsed)) {
+                if (status found; !detail::has_gaps(y) && detail::is_plain_receive(comm, place, parsed)) {
                     post_office* const office = existing_office(comm);
                     if (office != nullptr && receive_next(comm, *office, place, parsed, false, found))
                         return operation(already_done{});
@@ -79,28 +79,28 @@ struct receive_verb {
     [[nodiscard, gnu::always_inline]] static bool try_short([[maybe_unused]] Comm& comm, [[maybe_unused]] Y& y,
                                                             [[maybe_unused]] status& found, const Options&... options) {
         if constexpr (has_short_messages<Comm>)
-            return !detail::has_gaps(y) &&
-                   try_short_receive(comm, message_data_of<Comm::shares_memory>(y), message_options(options...), found);
+            return !detail::has_gaps(y) && try_short_receive(comm, detail::message_data_of<Comm::shares_memory>(y),
+                                                             message_options(options...), found);
         return false;
     }
     /// Calls use(make), where make() returns the request.
     template <class Use, class Comm, class Y, class... Options>
     static auto ask(Use use, Comm& comm, Y& y, const Options&... options) {
         if constexpr (may_have_gaps<std::remove_const_t<Y>>)
-            if (has_gaps(y)) return use([&] { return with_gaps(comm, y, options...); });
+            if (detail::has_gaps(y)) return use([&] { return with_gaps(comm, y, options...); });
         return use([&] { return request(comm, y, options...); });
     }
     template <class Comm, class Y, class... Options>
     [[nodiscard, gnu::always_inline]] static receive_request request(Comm& comm, Y& y, const Options&... options) {
         const message_options parsed(options...);
-        const message_data place = message_data_of<Comm::shares_memory>(y);
+        const message_data place = detail::message_data_of<Comm::shares_memory>(y);
         detail::require_receive(comm, "receive", place, parsed);
         return {"receive", parsed, place};
     }
     template <class Comm, class Y, class... Options>
     [[nodiscard]] static message_request with_gaps(Comm& comm, Y& y, const Options&... options) {
         message_request asked("receive", options...);
-        add_receiving(comm, message_data_of<Comm::shares_memory>(y), asked);
+        add_receiving(comm, detail::message_data_of<Comm::shares_memory>(y), asked);
         asked.receive_with_gaps(y);
         return asked;
     }

@@ -53,7 +53,7 @@ struct send_verb {
                                                             const Options&... options) {
         if constexpr (has_short_messages<Comm>)
             return !detail::has_gaps(x) &&
-                   try_short_send(comm, message_data_of<Comm::shares_memory>(x), message_options(options...));
+                   try_short_send(comm, detail::message_data_of<Comm::shares_memory>(x), message_options(options...));
         return false;
     }
     /// A separate function, so that its values do not compete for registers with those of the short path.
@@ -63,14 +63,15 @@ struct send_verb {
                                                                                  const Options&... options) {
         if constexpr (has_short_messages<Comm> && Comm::shares_memory)
             return !detail::has_gaps(x) &&
-                   progress_with_receiver(comm, message_data_of<Comm::shares_memory>(x), message_options(options...)) &&
+                   progress_with_receiver(comm, detail::message_data_of<Comm::shares_memory>(x),
+                                          message_options(options...)) &&
                    try_short(comm, x, options...);
         return false;
     }
     template <class Comm, class X, class... Options>
     [[nodiscard]] static message_request request(Comm& comm, X& x, const Options&... options) {
         message_request asked("send", options...);
-        detail::add_sending(comm, message_data_of<Comm::shares_memory>(x), asked);
+        detail::add_sending(comm, detail::message_data_of<Comm::shares_memory>(x), asked);
         asked.send_without_gaps(x);
         return asked;
     }

@@ -109,8 +109,8 @@ template <class X>
         if (column > 0 && rows != all.elements)
             throw error(errc::bad_argument,
                         text({"records: tensor 0 has ", all.elements, " rows, but tensor ", column, " has ", rows}));
-        const message_data own = message_data_at<true>(access::data(view), rows);
-        const bool is_missing = own.data == nullptr && count_of(view) != 0;
+        const message_data own = detail::message_data_at<true>(access::data(view), rows);
+        const bool is_missing = own.data == nullptr && detail::count_of(view) != 0;
         all.data = column == 0 || is_missing || all.data == nullptr ? own.data : all.data;
         all.elements = rows;
         ++column;
@@ -123,23 +123,24 @@ template <class X>
 template <bool SharesMemory, class X>
 [[nodiscard]] message_data message_data_of(X& x) {
     if constexpr (tensor_view<std::remove_const_t<X>>) {
-        return message_data_at<SharesMemory>(tensor_access<std::remove_const_t<X>>::data(x), count_of(x));
+        return detail::message_data_at<SharesMemory>(tensor_access<std::remove_const_t<X>>::data(x),
+                                                     detail::count_of(x));
     } else if constexpr (is_tensors<std::remove_const_t<X>>) {
         const auto& pieces = x.pieces();
         // A piece without memory will be rejected.
         const auto missing = std::ranges::find_if(pieces, [](const auto& piece) { return piece.data() == nullptr; });
         const auto& shown = missing == pieces.end() ? pieces.begin() : missing;
-        return message_data_at<SharesMemory>(pieces.empty() ? nullptr : shown->data(), x.size());
+        return detail::message_data_at<SharesMemory>(pieces.empty() ? nullptr : shown->data(), x.size());
     } else if constexpr (is_records<std::remove_const_t<X>>) {
-        return rows_of_records(x);
+        return detail::rows_of_records(x);
     } else if constexpr (element_range<X>) {
         const auto count = static_cast<std::size_t>(std::ranges::size(x));
-        if (count == 0) return message_data_at<SharesMemory>(static_cast<const range_element<X>*>(nullptr), 0);
-        return message_data_at<SharesMemory>(std::to_address(std::ranges::begin(x)), count);
+        if (count == 0) return detail::message_data_at<SharesMemory>(static_cast<const range_element<X>*>(nullptr), 0);
+        return detail::message_data_at<SharesMemory>(std::to_address(std::ranges::begin(x)), count);
     } else {
         static_assert(!std::is_pointer_v<std::remove_cv_t<X>>,
                       "allfold: a pointer does not say how many elements there are: pass std::span(pointer, n)");
-        return message_data_at<SharesMemory>(std::addressof(x), 1);
+        return detail::message_data_at<SharesMemory>(std::addressof(x), 1);
     }
 }
 

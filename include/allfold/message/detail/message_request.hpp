@@ -45,7 +45,7 @@ struct message_request {
     template <class X>
     void send_without_gaps(X& x) {
         if (!detail::has_gaps(x)) return;
-        rearranged().out_runs = runs_of(x);
+        rearranged().out_runs = detail::runs_of(x);
         arranged->sent_rows = detail::row_type_of(x);
         if (arranged->sent_rows) out->data.type = &checked(*arranged->sent_rows);
     }

@@ -31,7 +31,7 @@ inline constexpr bool may_have_gaps = tensor_view<X> || is_records<X> || is_tens
 template <class X>
 [[nodiscard]] bool has_gaps([[maybe_unused]] const X& x) {
     if constexpr (tensor_view<X>)
-        return !is_contiguous(x);
+        return !detail::is_contiguous(x);
     else if constexpr (is_tensors<X>)
         return x.pieces().size() > 1;
     else
@@ -79,7 +79,7 @@ template <class V>
 template <class V>
 [[nodiscard]] std::size_t row_bytes_of(const V& v) {
     using element = typename tensor_access<V>::element_type;
-    return count_of(row_of(v, 0)) * sizeof(element);
+    return detail::count_of(detail::row_of(v, 0)) * sizeof(element);
 }
 
 /// The contiguous runs of elements, in row-major order; for records, each row consists of that row of each tensor.
@@ -91,13 +91,14 @@ template <class X>
     const auto add = [&runs](auto* first, std::size_t count) { runs.add(first, count); };
     if (!detail::has_gaps(x)) return {};
     if constexpr (tensor_view<data>) {
-        for_each_run(x, add);
+        detail::for_each_run(x, add);
     } else if constexpr (is_tensors<data>) {
         for (const auto& piece : x.pieces()) add(piece.data(), piece.size());
     } else if constexpr (is_records<data>) {
-        const std::size_t rows = message_data_of<true>(x).elements;
+        const std::size_t rows = detail::message_data_of<true>(x).elements;
         for (std::size_t i = 0; i < rows; ++i)
-            std::apply([&](const auto&... views) { (for_each_run(row_of(views, i), add), ...); }, x.views());
+            std::apply([&](const auto&... views) { (detail::for_each_run(detail::row_of(views, i), add), ...); },
+                       x.views());
     }
     return std::move(runs).take();
 }
@@ -106,8 +107,9 @@ template <class X>
 template <class X>
 [[nodiscard]] std::optional<message_type> row_type_of([[maybe_unused]] const X& x) {
     if constexpr (is_records<X>) {
-        message_type rows = *message_data_of<true>(x).type;
-        rows.element_bytes = std::apply([](const auto&... views) { return (row_bytes_of(views) + ...); }, x.views());
+        message_type rows = *detail::message_data_of<true>(x).type;
+        rows.element_bytes =
+            std::apply([](const auto&... views) { return (detail::row_bytes_of(views) + ...); }, x.views());
         if (rows.element_bytes == 0)
             throw error(errc::bad_argument, "message: the rows of these records have no elements");
         return rows;

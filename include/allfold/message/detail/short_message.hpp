@@ -76,7 +76,7 @@ template <communicator Comm>
 template <communicator Comm>
 [[nodiscard, gnu::always_inline]] inline bool try_short_send(Comm& comm, const message_data& data,
                                                              const message_options& parsed) {
-    if (!is_held_as_sent(comm, data, parsed)) return false;
+    if (!detail::is_held_as_sent(comm, data, parsed)) return false;
     const int receiver = parsed.destination->rank, label = parsed.label.value;
     const std::size_t bytes = data.bytes();
     post_office* const office = existing_office(comm);
@@ -114,7 +114,7 @@ template <communicator Comm>
 /// operations that wait.
 template <communicator Comm>
 [[nodiscard]] bool progress_with_receiver(Comm& comm, const message_data& data, const message_options& parsed) {
-    if (!is_held_as_sent(comm, data, parsed)) return false;
+    if (!detail::is_held_as_sent(comm, data, parsed)) return false;
     post_office* const office = existing_office(comm);
     const int receiver = parsed.destination->rank;
     const std::size_t bytes = data.bytes();
@@ -168,7 +168,7 @@ template <communicator Comm>
 template <communicator Comm>
 [[nodiscard, gnu::always_inline]] inline bool try_short_receive(Comm& comm, const message_data& place,
                                                                 const message_options& parsed, status& found) {
-    if (!is_plain_receive(comm, place, parsed)) return false;
+    if (!detail::is_plain_receive(comm, place, parsed)) return false;
     post_office* const office = existing_office(comm);
     return office != nullptr && receive_next(comm, *office, place, parsed, true, found);
 }
