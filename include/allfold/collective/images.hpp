@@ -289,12 +289,7 @@ class image_call final : public base_of_call<V> {
     template <class Stages>
     void lay_out(Stages& stages) {
         make_or_abort(comm_, [&] {
-            if constexpr (is_scan) require_places();
-            if (is_scattered && (in_.has_list() || out_.has_list()))
-                here().reject(errc::bad_argument, {"each tensor of a list has blocks of its own, but images are cut as "
-                                                   "a whole: make one call for each tensor"});
-            require_lengths(in_, "image");
-            if (!is_scattered && is_wanted()) require_lengths(out_, "output");
+            require_fitting();
             folds_.reserve(in_.length());
             if (is_scattered && !stores_directly()) block_.reserve(out_.length());
         });
@@ -348,6 +343,14 @@ class image_call final : public base_of_call<V> {
             return !Collective::promise.rooted || comm_.rank() == 0;
     }
 
+    void require_fitting() const {
+        if constexpr (is_scan) require_places();
+        if (is_scattered && (in_.has_list() || out_.has_list()))
+            here().reject(errc::bad_argument, {"each tensor of a list has blocks of its own, but images are cut as a "
+                                               "whole: make one call for each tensor"});
+        require_lengths(in_, "image");
+        if (!is_scattered && is_wanted()) require_lengths(out_, "output");
+    }
     template <class X>
     void require_lengths(const images<X>& list, const char* name) const {
         for (std::size_t i = 0; i < list.count(); ++i)

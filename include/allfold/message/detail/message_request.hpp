@@ -47,7 +47,7 @@ struct message_request {
         if (!detail::has_gaps(x)) return;
         rearranged().out_runs = detail::runs_of(x);
         arranged->sent_rows = detail::row_type_of(x);
-        if (arranged->sent_rows) out->data.type = &checked(*arranged->sent_rows);
+        if (arranged->sent_rows) use_type(*arranged->sent_rows, out->data);
     }
     template <class Y>
     void receive_with_gaps(Y& y) {
@@ -56,12 +56,14 @@ struct message_request {
     void receive_into(place_with_gaps&& there) {
         rearranged().in_runs = std::move(there.runs);
         arranged->received_rows = there.rows;
-        if (arranged->received_rows) in->place.type = &checked(*arranged->received_rows);
+        if (arranged->received_rows) use_type(*arranged->received_rows, in->place);
     }
-    [[nodiscard]] const message_type& checked(const message_type& rows) const {
-        if (rows.has_valid_length()) return rows;
-        throw error(errc::bad_argument,
-                    text({what, ": rows of ", rows.element_bytes, " bytes: they must be shorter than 4 GiB"}));
+    template <class Data>
+    void use_type(const message_type& rows, Data& of) const {
+        if (!rows.has_valid_length())
+            throw error(errc::bad_argument,
+                        text({what, ": rows of ", rows.element_bytes, " bytes: they must be shorter than 4 GiB"}));
+        of.type = &rows;
     }
     [[nodiscard]] rearrangement& rearranged() {
         if (!arranged) arranged = std::make_unique<rearrangement>();
