@@ -56,14 +56,17 @@ inline constexpr const char* type_name = name_characters<T>.data();
     const auto is_in_word = [](char c) {
         return c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
     };
+    const auto is_known = [&](std::string_view word) {
+        const bool is_number = word.front() <= '9';
+        // Such as _Float16, whose typeid need not exist.
+        const bool is_built_in = word.size() > 1 && word[0] == '_' && (word[1] == '_' || word[1] < 'a');
+        return is_number || is_built_in || std::ranges::find(unambiguous, word) != std::end(unambiguous);
+    };
     for (std::size_t begin = 0, end = 0; begin < spelling.size(); begin = end + 1) {
         for (end = begin; end < spelling.size() && is_in_word(spelling[end]);) ++end;
         const std::string_view word = spelling.substr(begin, end - begin);
-        const bool is_number = !word.empty() && word.front() <= '9';
         const bool is_qualified = begin != 0 && spelling[begin - 1] == ':';
-        if (!word.empty() && !is_number && !is_qualified &&
-            std::ranges::find(unambiguous, word) == std::end(unambiguous))
-            return true;
+        if (!word.empty() && !is_qualified && !is_known(word)) return true;
     }
     return false;
 }
