@@ -19,6 +19,7 @@ namespace detail {
 
 /// What `records` stores for an argument: a view as it is, a range as a tensor over its elements.
 template <class X>
+    requires(tensor_view<X> || element_range<X>)
 [[nodiscard]] constexpr auto as_view(X&& x) {
     if constexpr (tensor_view<X>)
         return std::remove_cvref_t<X>(x);
