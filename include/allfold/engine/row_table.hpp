@@ -467,7 +467,9 @@ class fold_of_values {
         });
     }
     [[nodiscard]] state* level(std::size_t depth) noexcept {
-        return (far_.size() > 0 ? far_.data() : nearby_.data()) + depth * chunk_;
+        if constexpr (nearby_levels > 0)
+            if (far_.size() == 0) return nearby_.data() + depth * chunk_;
+        return far_.data() + depth * chunk_;
     }
     /// The value of the tree's node [low, high) at level `depth`, for `count` elements from `first` on.
     const state* tree(int low, int high, std::size_t depth, std::size_t first, std::size_t count) {
@@ -510,8 +512,11 @@ class fold_of_values {
     const Op& op_;
     std::span<const place> sources_;
     int size_;
-    std::size_t chunk_;                                      // how many elements at a time
-    std::array<state, nearby_levels * max_at_once> nearby_;  // NOLINT: written before it is read
+    std::size_t chunk_;  // how many elements at a time
+    struct nothing {};
+    using nearby_states =
+        std::conditional_t<(nearby_levels > 0), std::array<state, nearby_levels * max_at_once>, nothing>;
+    [[no_unique_address]] nearby_states nearby_;  // NOLINT: written before it is read
     heap_array<state> far_;
 };
 
