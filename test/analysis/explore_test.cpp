@@ -59,6 +59,19 @@ using allfold::verdict;
 
 namespace {
 
+/// A whole exploration, which is interrupted and goes on after every so many executions.
+template <class Program>
+allfold::exploration explored_in_parts(int size, const Program& program, std::uint64_t executions) {
+    allfold::explore_options few;
+    few.executions = executions;
+    allfold::exploration some;
+    do {
+        some = explore(size, program, few);
+        few.frontier = some.frontier();
+    } while (!some.complete());
+    return some;
+}
+
 using vector = std::vector<int>;  // an operand
 
 /// Sends a number to a rank.
@@ -617,14 +630,7 @@ TEST_CASE("values are compared with those of the first execution in which all ra
         const auto again = replay(4, program, each.schedule);
         CHECK((again.findings().size() == 1 && again.first().what == each.what));
     }
-    allfold::explore_options few;
-    few.executions = 3;
-    allfold::exploration some;
-    do {
-        some = explore(4, program, few);
-        few.frontier = some.frontier();
-    } while (!some.complete());
-    CHECK(explain(some) == explain(found));
+    CHECK(explain(explored_in_parts(4, program, 3)) == explain(found));
 }
 
 TEST_CASE("an exploration ends at its limits, and a schedule that is none is refused") {
@@ -689,13 +695,7 @@ TEST_CASE("a resumed exploration reports the faults that were found before") {
         const vector order = take_all(comm);
         if (comm.rank() == 0 && order[0] == 3) throw std::runtime_error("rank 3 must not come first");
     };
-    allfold::explore_options few;
-    few.executions = 7;
-    allfold::exploration some;
-    do {
-        some = explore(5, program, few);
-        few.frontier = some.frontier();
-    } while (!some.complete());
+    const auto some = explored_in_parts(5, program, 7);
     CHECK_FALSE(some.ok());
     CHECK(explain(some) == explain(explore(5, program)));
 }

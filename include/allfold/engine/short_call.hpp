@@ -30,7 +30,7 @@ struct call_key {
     const void* types = nullptr;  ///< of the collective, operator, elements and order
     std::size_t input_rows = 0, output_rows = 0;
     std::uint64_t form = 0;         ///< see `form_of`
-    std::uint64_t permutation = 0;  ///< see `hash_of_setting`: exact for so few ranks; or a shift, or which list
+    std::uint64_t permutation = 0;  ///< see `hash_of_setting`: exact for so few ranks; or which list
 
     /// `in_place` is included since a schedule may then need a copy of the input. `in_pieces`: an argument is a list,
     /// or a tensor that is cut.
@@ -40,11 +40,6 @@ struct call_key {
                static_cast<std::uint64_t>(delegation) << 35;
     }
     [[nodiscard]] constexpr bool in_pieces() const noexcept { return (form >> 33 & 1u) != 0; }
-    /// As the caller names it: to divide by the number of ranks would take as long as a message.
-    constexpr void set_shift(int by) noexcept {
-        form |= std::uint64_t{1} << 40;
-        permutation = static_cast<std::uint32_t>(by);
-    }
     /// The same call, on states in memory of their own.
     [[nodiscard]] constexpr call_key of_states() const noexcept {
         call_key other = *this;

@@ -141,6 +141,10 @@ class exchange_by_sizes final : public base_of_call<V> {
             return element_range<given>;
     }();
 
+    /// Only ranges: to resize a tensor view need not give it one axis of that length.
+    static constexpr bool is_resized =
+        element_range<std::remove_reference_t<Out>> && requires(Out& out, std::size_t rows) { out.resize(rows); };
+
     using read_later = std::conditional_t<V == verb::call, borrowed<In>, retained<In>>;
     using read_at_start = std::conditional_t<V == verb::prepare, retained<Sizes>, borrowed<Sizes>>;
     using written_later = std::conditional_t<V == verb::call, borrowed<Out>, retained<Out>>;
@@ -209,8 +213,8 @@ class exchange_by_sizes final : public base_of_call<V> {
         std::ranges::transform(messages_, lengths.begin(), &block_message::length);
         *layout_ = partition::sizes(lengths);
         const std::size_t rows = layout_->total();
-        auto& out = out_.get();
-        if constexpr (requires { out.resize(rows); }) {
+        [[maybe_unused]] auto& out = out_.get();
+        if constexpr (is_resized) {
             require_apart(rows);
             out.resize(rows);
         } else if constexpr (may_have_room) {

@@ -272,17 +272,16 @@ inline constexpr bool may_be_remembered =
       (V == verb::call && std::same_as<Options, deadline>)) &&
      ...);
 
-/// Adds the permutation that a call names to its key; false if the call cannot be remembered, as with an invalid list.
-[[nodiscard]] inline bool add_permutation(const call_options& options, int size, call_key& to) noexcept {
+/// Finds the mark of the permutation that a call names; false if the call cannot be remembered, as with an invalid
+/// list.
+[[nodiscard]] inline bool find_permutation(const call_options& options, int size, std::uint64_t& mark) noexcept {
     const auto is_rank = [size](int r) { return r >= 0 && r < size; };
     if (size > short_program::max_ranks) return false;
-    if (options.destinations == nullptr) {
-        to.set_shift(options.shift.value_or(0));
-        return true;
+    if (options.destinations != nullptr) {
+        const std::vector<int>& to = options.destinations->ranks();
+        if (to.size() != static_cast<std::size_t>(size) || !std::ranges::all_of(to, is_rank)) return false;
     }
-    const std::vector<int>& ranks = options.destinations->ranks();
-    if (ranks.size() != static_cast<std::size_t>(size) || !std::ranges::all_of(ranks, is_rank)) return false;
-    to.permutation = hash_of_setting(options.setting_of(0, size, 1));
+    mark = hash_of_setting(options.setting_of(0, size, 1));
     return true;
 }
 
@@ -322,7 +321,7 @@ template <class Collective, class Used, class... Options>
     call_key key =
         data.key(types_key<Collective, order_among<Options...>, algorithm_among<Options...>>(data, op), understood);
     if constexpr ((is_permutation<Options> || ...))
-        if (!add_permutation(understood, size, key)) return {};
+        if (!find_permutation(understood, size, key.permutation)) return {};
     if constexpr (names_blocks<Options...>) {
         if (size > short_program::max_ranks) return {};
         key.permutation ^= mark_of_blocks(understood);

@@ -56,14 +56,7 @@ class note_keeper_of final : public note_keeper {
 
     void progress() noexcept override {
         if (comm_.background().is_running()) return;
-        try {
-            const background::running inside(comm_.background());
-            port_of<Comm> port(comm_, office_);
-            office_.progress(port, comm_.background().pass());
-            office_.help();
-        } catch (...) {
-            return abort_communicator(comm_);
-        }
+        if (!progress_or_abort(comm_, office_, [this] { office_.help(); })) return;
         if (office_.notes() == 0 && !office_.owes_answers()) this->leave();
         office_.settle();  // last: this may have been destroyed from here on
     }

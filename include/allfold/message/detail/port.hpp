@@ -165,6 +165,21 @@ template <communicator Comm>
     return {};
 }
 
+/// Makes progress on messages in the background, and then calls `help()`. False if that has broken the communicator.
+template <communicator Comm, class Help>
+[[nodiscard]] bool progress_or_abort(Comm& comm, post_office& office, Help help) noexcept {
+    try {
+        const background::running inside(comm.background());
+        port_of<Comm> port(comm, office);
+        office.progress(port, comm.background().pass());
+        help();
+        return true;
+    } catch (...) {
+        abort_communicator(comm);
+        return false;
+    }
+}
+
 template <communicator Comm>
 class answering_of final : public answering {
   public:
@@ -176,16 +191,9 @@ class answering_of final : public answering {
     }
     void progress() noexcept override {
         if (comm_.background().is_running()) return;
-        try {
-            const background::running inside(comm_.background());
-            port_of<Comm> port(comm_, office_);
-            office_.progress(port, comm_.background().pass());
-        } catch (...) {
-            this->leave();
-            return abort_communicator(comm_);
-        }
-        if (!office_.owes_answers()) this->leave();
-        office_.settle();
+        const bool goes_on = progress_or_abort(comm_, office_, [] {});
+        if (!goes_on || !office_.owes_answers()) this->leave();
+        if (goes_on) office_.settle();
     }
     void drop() noexcept override { this->leave(); }
 
