@@ -124,7 +124,7 @@ void check_permute_with_all_algorithms(Comm& comm, const std::string& where) {
         for (const auto& to : permutations_of(comm.size())) {
             const allfold::destinations list(to);
             check_permute_both_ways<Algebra>(comm, to, some_elements, here, algorithm..., list);
-            if constexpr ((true && ... && !allfold::needs_equal_blocks<typename decltype(algorithm)::permute>))
+            if ((true && ... && !algorithm.needs_equal_blocks()))
                 check_permute<Algebra>(comm, to, uneven_elements, here + ", uneven", list, algorithm...);
             if (std::is_trivially_copyable_v<typename Algebra::element> && comm.size() <= 4)
                 check_permute_both_ways<Algebra>(comm, to, many_elements, here, list, algorithm...);

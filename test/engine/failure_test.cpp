@@ -362,6 +362,23 @@ TEST_CASE("a rank that only tests an operation and never waits learns of a failu
         }
 }
 
+TEST_CASE("a rank that only tests an operation and never waits learns that another one has returned") {
+    for (const int size : group_sizes_here)
+        for (const std::size_t n : lengths) {
+            const auto outcomes = outcomes_on_ranks(size, [&](auto& comm) {
+                if (comm.rank() == culprit) return;
+                std::vector<int> x(n);
+                auto operation = allfold::all_reduce.start(comm, x, sum());
+                while (!operation.done()) std::this_thread::yield();
+            });
+            for (std::size_t r = 0; r < outcomes.size(); ++r) {
+                INFO("rank " << r << " of " << size << ": " << outcomes[r].text);
+                CHECK(outcomes[r].succeeded() == (r == culprit));
+                CHECK((r == culprit || outcomes[r].says("rank 1")));
+            }
+        }
+}
+
 TEST_CASE("a rank that only tests an operation and never waits learns that its deadline has passed") {
     late_call late(culprit);
     const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -95,6 +96,50 @@ TEST_CASE("a receive from any rank that is tested past its deadline is late, alt
         }
     });
     CHECK(outcomes[0].code == errc::timeout);
+}
+
+TEST_CASE("a rank that only tests a message learns that those who could send it have returned") {
+    for (const auto& tuning : {allfold::thread_tuning{}, noticing})
+        for (const from source : {from{1}, from{any}}) {
+            const auto outcomes = outcomes_on_ranks(
+                3,
+                [&](auto& comm) {
+                    int x = 0, y = 0;
+                    if (comm.rank() != 0) return;
+                    std::vector<operation> both;
+                    both.push_back(receive.start(comm, x, from{comm.rank()}, tag{1}));  // that may still be sent
+                    both.push_back(receive.start(comm, y, source));
+                    while (!allfold::test_any(both)) std::this_thread::yield();
+                },
+                tuning);
+            INFO(outcomes[0].text);
+            REQUIRE(outcomes[0].code == errc::peer_failed);
+            CHECK(outcomes[0].says("returned"));
+        }
+}
+
+TEST_CASE("a rank does not wait for a message from itself that it cannot send any more") {
+    for (const int size : {1, 3}) {
+        const auto outcomes = outcomes_on_ranks(size, [&](auto& comm) {
+            int x = 0, y = comm.rank();
+            operation sent = send.start(comm, y, to{comm.rank()}, mode::synchronous);
+            receive(comm, x, from{comm.rank()});
+            sent.wait();
+            expect(x == y);
+            operation first = receive.start(comm, x, from{comm.rank()}, tag{1});
+            first.then([&] { send(comm, y, to{comm.rank()}, tag{2}); });
+            operation cause = send.start(comm, y, to{comm.rank()}, tag{1});
+            receive(comm, x, from{comm.rank()}, tag{2});  // sent at the end of another one
+            wait_all(first, cause);
+            barrier(comm);
+            receive(comm, x, size == 1 ? from{any} : from{comm.rank()});
+        });
+        INFO(outcomes[0].text);
+        CHECK_FALSE(outcomes[0].succeeded());
+        CHECK(std::any_of(outcomes.begin(), outcomes.end(), [](const auto& each) {
+            return each.code == errc::bad_argument && each.says("waits for a message from itself");
+        }));
+    }
 }
 
 TEST_CASE("abort ends a communicator for all its ranks, with a reason") {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <string>
-
+#include "allfold/collective/any_algorithm.hpp"
 #include "allfold/collective/detail/verbs.hpp"
 #include "allfold/schedule/step.hpp"
 #include "allfold/transport/communicator.hpp"
@@ -24,21 +23,35 @@ consteval bool can() {
 template <class Schedule, bool HasGroups>
 inline constexpr bool reaches_all = !HasGroups || allfold::grouped_schedule<Schedule>;
 
-/// Calls check(name, options...) once without an algorithm, which leaves the choice to the library, and once for each
-/// algorithm that has the collective on this many ranks, in groups of this size, and keeps the order level.
+/// Calls check(algorithm) once for each algorithm that has the collective on this many ranks, in groups of this size,
+/// and keeps the order level. Tests that give it calls of many kinds take long to compile: see `for_each_algorithm`.
 template <int Level = 0, bool HasGroups = false, class Collective, class Check>
-void for_each_algorithm(const Collective&, int ranks, Check check, int group = 1) {
-    check("automatic");
+void for_each_algorithm_type(const Collective&, int ranks, Check check, int group = 1) {
     [&]<class... Algorithms>(algorithm_list<Algorithms...>) {
         const auto one = [&]<class Algorithm>(Algorithm algorithm) {
             if constexpr (can<Algorithm, Collective, Level>()) {
                 using schedule = typename Collective::template schedule_in<Algorithm>;
                 if constexpr (reaches_all<schedule, HasGroups>)
-                    if (allfold::supports<schedule>(ranks, group)) check(Algorithm::name, algorithm);
+                    if (allfold::supports<schedule>(ranks, group)) check(algorithm);
             }
         };
         (one(Algorithms()), ...);
     }(every_algorithm());
+}
+
+/// Calls check(name, options...) once without an algorithm, which leaves the choice to the library, and once for each
+/// algorithm, chosen at run time. That this is the same as its type is tested once (collective/any_algorithm_test.cpp):
+/// with types, the calls of a check would be compiled for each of them.
+template <int Level = 0, bool HasGroups = false, class Collective, class Check>
+void for_each_algorithm(const Collective& collective, int ranks, Check check, int group = 1) {
+    check("automatic");
+    for_each_algorithm_type<Level, HasGroups>(
+        collective, ranks,
+        [&](const auto& algorithm) {
+            const allfold::any_algorithm chosen(collective, algorithm);
+            check(chosen.name(), chosen);
+        },
+        group);
 }
 
 /// The same for the ranks of a communicator.

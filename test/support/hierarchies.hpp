@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <type_traits>
 
 #include "allfold/transport/hierarchy.hpp"
 #include "test/support/ranks.hpp"
@@ -15,7 +16,10 @@ namespace test {
 /// Calls check(comm) on `threads` threads of each of `processes` threads.
 template <class Check>
 void on_threads_of_threads(int processes, int threads, Check check) {
-    on_ranks(processes, [&](auto& across) { allfold::run(across, threads, check); });
+    on_ranks(processes, [&](auto& across) {
+        using comm = allfold::hierarchical_communicator<std::remove_cvref_t<decltype(across)>>;
+        allfold::run(across, threads, program_on<comm>(check));
+    });
 }
 
 /// Calls check(comm, where) on hierarchies of two and of three processes and of as many threads, and on one in which

@@ -21,11 +21,28 @@
 
 namespace test {
 
+/// A function of a communicator, as one type: what starts threads would otherwise be compiled for each test.
+template <class Comm>
+class program_on {
+  public:
+    template <class Fn>
+    explicit program_on(Fn& fn) noexcept : fn_(&fn), call_(&call<Fn>) {}
+    void operator()(Comm& comm) const { call_(fn_, comm); }
+
+  private:
+    template <class Fn>
+    static void call(const void* fn, Comm& comm) {
+        (*static_cast<Fn*>(const_cast<void*>(fn)))(comm);
+    }
+    const void* fn_;
+    void (*call_)(const void*, Comm&);
+};
+
 /// `allfold::run` under a watchdog.
 template <class Fn>
 void on_ranks(int size, Fn&& fn, const allfold::thread_tuning& tuning = {}) {
     const watchdog watch(std::to_string(size) + " ranks");
-    allfold::run(size, std::forward<Fn>(fn), tuning);
+    allfold::run(size, program_on<allfold::thread_communicator>(fn), tuning);
 }
 
 /// How a rank's part of a test ended.

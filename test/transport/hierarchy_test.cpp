@@ -136,6 +136,50 @@ TEST_CASE("a rank of a hierarchy that throws releases all others") {
     }
 }
 
+TEST_CASE("errors call the ranks of a hierarchy, and of its teams, by their ranks there") {
+    const auto told = [](const auto& program) {
+        std::vector<std::string> texts(4);
+        static_cast<void>(outcomes_on_ranks(2, [&](auto& across) {
+            allfold::run(across, 2, [&](auto& comm) {
+                const auto mine = outcome_of([&] { program(comm); });
+                texts[static_cast<std::size_t>(comm.rank())] = mine.text;
+                if (!mine.succeeded()) throw std::runtime_error(mine.text);
+            });
+        }));
+        return texts;
+    };
+    const auto says = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+    for (const int gone : {1, 2, 3}) {
+        const auto texts = told([&](auto& comm) {
+            int own = 0;
+            if (comm.rank() == gone) return;
+            allfold::broadcast(comm, own, allfold::root{gone}, allfold::two_level());
+        });
+        const std::string name = "rank " + std::to_string(gone);
+        for (const std::string& each : texts) {
+            INFO(gone << ": " << each);
+            CHECK((each.empty() || (says(each, name.c_str()) && says(each, " of 4") && !says(each, " of 2"))));
+        }
+    }
+    const auto failed = told([](auto& comm) {
+        int own = 0;
+        if (comm.rank() == 3) throw std::runtime_error("boom");
+        allfold::barrier(comm);
+        allfold::all_reduce(comm, own, sum());
+    });
+    for (const int rank : {0, 1, 2}) {
+        INFO(failed[static_cast<std::size_t>(rank)]);
+        CHECK(says(failed[static_cast<std::size_t>(rank)], ("on rank " + std::to_string(rank) + " of 4").c_str()));
+    }
+    CHECK(says(failed[2], "rank 3 failed: boom"));
+    const auto late = told([](auto& comm) {
+        if (comm.rank() != 3) return allfold::barrier(comm, allfold::deadline{comm.rank() == 2 ? 20ms : 100s});
+        std::this_thread::sleep_for(100ms);
+    });
+    INFO(late[2]);
+    CHECK((says(late[2], "the deadline of rank 2 passed") && says(late[2], "rank 2 waits for rank 3")));
+}
+
 TEST_CASE("a deadline releases all ranks of a hierarchy") {
     late_call late(3);
     const auto outcomes = outcomes_on_ranks(2, [&](auto& across) {
@@ -324,7 +368,7 @@ TEST_CASE("run tells who calls it that another process has returned without call
             });
         });
         INFO(outcomes[0].text);
-        CHECK((outcomes[0].code == errc::peer_failed && outcomes[0].says("waits for rank 1 of 2, which has returned")));
+        CHECK((outcomes[0].code == errc::peer_failed && outcomes[0].says("waits for rank 2 of 4, which has returned")));
         CHECK(outcomes[1].succeeded());
     }
 }

@@ -320,7 +320,7 @@ struct custom_path<distributed<T>> {
         static_assert(is_writable, "allfold: the output of this collective must not be const");
         if constexpr (is_meant && fits && is_writable) {
             using held = std::conditional_t<is_scan, std::remove_const_t<Out>, Out*>;
-            using call = array_call<V, Collective, Comm, Op, value, held, Options...>;
+            using call = array_call<staged<V>, Collective, Comm, Op, value, held, Options...>;
             const distributed<const value> from(in.elements(), in.layout());
             if constexpr (is_scan)
                 return issue_in_stages<V, call>(comm, Collective::promise.name, from, out, op, options...);

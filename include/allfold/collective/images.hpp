@@ -532,7 +532,7 @@ struct custom_path<images<T>> {
         if constexpr (require_image_call<Collective>() && has_no_axis && (!is_scan || is_list) &&
                       !(is_scattered && is_list) && is_writable && require_lasting<false, Options...>()) {
             using element = typename image_element_of<Out>::type;
-            using call = image_call<V, Collective, Comm, Op, T, element, Options...>;
+            using call = image_call<staged<V>, Collective, Comm, Op, T, element, Options...>;
             return issue_in_stages<V, call>(comm, Collective::promise.name, in, images_of(out), op, options...);
         } else if constexpr (V != verb::call) {
             return {};

@@ -70,13 +70,15 @@ class operation {
             finish();
     }
 
-    /// Makes progress without waiting; true once the collective is complete. Throws if the collective has failed.
+    /// Makes progress without waiting; true once the collective is complete. Throws if the collective has failed, as it
+    /// does when a rank that it needs has returned, which is looked for in some of the tests only.
     [[nodiscard]] bool done() {
         detail::note_question_of_order();
         look_at_note();
         must_report_ = false;
         if (!work_) return true;
         if (!work_->done()) work_->progress_all();
+        if (!work_->done() && work_->must_look_around()) work_->look_around();
         if (!work_->done()) return false;
         work_->report();
         return true;
@@ -294,8 +296,17 @@ struct handles {
             }
         }
         if (first != nullptr) (unfinished != nullptr ? unfinished : first)->progress_all();
-        if (unfinished != nullptr && !unfinished->done()) take_over_all(all);  // for the next time
+        if (unfinished != nullptr && !unfinished->done()) {
+            take_over_all(all);  // for the next time
+            if (unfinished->must_look_around()) look_around_all(all);
+        }
         return first;
+    }
+    /// Those that can never be done fail.
+    template <range_of_handles Range>
+    static void look_around_all(Range& all) noexcept {
+        for (auto& each : all)
+            if (pending* const work = active(each); work != nullptr && !work->done()) work->look_around();
     }
     /// An active operation that can be waited for; if there is none, throws as waiting for the first one does.
     template <range_of_handles Range>

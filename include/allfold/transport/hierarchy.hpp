@@ -21,6 +21,7 @@
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/lane_offset.hpp"
+#include "allfold/transport/detail/rank_names.hpp"
 #include "allfold/transport/detail/relay.hpp"
 #include "allfold/transport/detail/run_threads.hpp"
 #include "allfold/transport/rank_list.hpp"
@@ -324,6 +325,26 @@ void hierarchical_communicator<Across>::require_presence(const waiting& where) {
                                                      " of ", size(), ", which has returned without taking part"}));
 }
 
+namespace detail {
+
+/// While it lives, errors of the processes call them by the ranks of their first threads.
+template <communicator Across>
+class named_ranks {
+  public:
+    named_ranks(Across& processes, rank_names names) : processes_(processes) { rename(std::move(names)); }
+    named_ranks(const named_ranks&) = delete;
+    named_ranks& operator=(const named_ranks&) = delete;
+    ~named_ranks() { rename(rank_names(processes_.size())); }
+
+  private:
+    void rename(rank_names names) {
+        if constexpr (requires { processes_.name_ranks(std::move(names)); }) processes_.name_ranks(std::move(names));
+    }
+    Across& processes_;
+};
+
+}  // namespace detail
+
 /// Calls `fn(comm)` on `threads` threads of every process of `processes`, the calling thread among them; thread t of
 /// process p is rank p · threads + t. Every process must call it with the same number of threads, and leave `processes`
 /// alone meanwhile. Returns when the threads of this process have returned; if a rank throws, all others are released
@@ -336,10 +357,14 @@ void run(Across& processes, int threads, Fn&& fn, const thread_tuning& tuning = 
     if (threads > 1) processes.require_threads_allowed();
     thread_world world(threads, tuning);
     const auto relay = std::make_shared<detail::relay>(processes.rank(), processes.size(), threads, tuning);
+    const int first = processes.rank() * threads, all = processes.size() * threads;
+    const detail::named_ranks naming(processes,
+                                     detail::rank_names(rank_list::strided(0, processes.size(), threads), all));
     bool leader_failed = false;
     const auto body = [&](thread_communicator& inside) {
         const detail::relay::runner running(*relay, inside.rank());
         const bool is_leader = inside.rank() == 0;
+        inside.name_ranks(detail::rank_names(rank_list::strided(first, threads), all));
         hierarchical_communicator<Across> comm(inside, processes, relay);
         try {
             if (is_leader) relay->moves = std::make_unique<detail::relay_mover<Across>>(*relay, processes, inside);

@@ -107,6 +107,8 @@ class communicator : public transport_defaults {
     /// The communicator that carries the messages: the duplicate or the borrowed one. A team's also has ranks that are
     /// not in the team.
     [[nodiscard]] MPI_Comm native_handle() const noexcept { return job_.get(); }
+    /// What errors are to call its ranks, which are part of a larger communicator.
+    void name_ranks(allfold::detail::rank_names names) { job_.name_ranks(std::move(names)); }
     /// Throws unless MPI was initialised for a process with other threads, which do not call MPI.
     void require_threads_allowed() const { detail::require_funneled(); }
     void require_any_thread_allowed() const { detail::require_serialized(); }

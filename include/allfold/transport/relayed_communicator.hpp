@@ -28,6 +28,7 @@
 #include "allfold/transport/detail/copy.hpp"
 #include "allfold/transport/detail/envelope.hpp"
 #include "allfold/transport/detail/flow_control.hpp"
+#include "allfold/transport/detail/rank_names.hpp"
 #include "allfold/transport/detail/relay.hpp"
 #include "allfold/transport/detail/stall_timer.hpp"
 #include "allfold/transport/rank_list.hpp"
@@ -181,7 +182,9 @@ class relayed_communicator : public transport_defaults {
           list_(detail::hash_of(ranks_)),
           departed_(static_cast<std::size_t>(ranks_.size())),
           unread_(static_cast<std::size_t>(ranks_.size())),
-          mailbox_(relay_->mailbox_of(team_, ranks_[rank_], list_, rank_, *inside_)) {}
+          mailbox_(relay_->mailbox_of(team_, ranks_[rank_], list_, rank_, *inside_)) {
+        inside_->name_ranks(detail::rank_names(near_, size()));
+    }
 
     /// `inside` connects the threads of this process that are in the parent, where they are the ranks `beside`; `ranks`
     /// lists the parent's ranks as ranks of the hierarchy.

@@ -25,6 +25,7 @@
 #include "allfold/transport/detail/doorbell.hpp"
 #include "allfold/transport/detail/notice_board.hpp"
 #include "allfold/transport/detail/rank_board.hpp"
+#include "allfold/transport/detail/rank_names.hpp"
 #include "allfold/transport/detail/thread_arrival.hpp"
 #include "allfold/transport/detail/thread_link.hpp"
 #include "allfold/transport/detail/thread_waiting.hpp"
@@ -254,6 +255,9 @@ class thread_communicator : public transport_defaults {
     /// agree.
     [[nodiscard]] team<thread_communicator> form_part(const rank_list& members) { return form(members, false); }
 
+    /// What errors are to call its ranks, which are part of a larger communicator.
+    void name_ranks(detail::rank_names names) { names_ = std::move(names); }
+
     // Called by `wait`; some also through `look_around`, by a rank that waits on several transports at once.
 
     /// Throws if waiting is futile, and returns true if the work turns out to be done.
@@ -410,12 +414,14 @@ class thread_communicator : public transport_defaults {
         for (peer_state* each = first_; each != nullptr; each = each->next) each->keep_arrived();
     }
 
-    [[noreturn, gnu::cold]] void throw_failure(const char* during) { world_.throw_failure(rank_, during); }
+    [[noreturn, gnu::cold]] void throw_failure(const char* during) {
+        world_.throw_failure(rank_, names_, during);
+    }
     [[noreturn, gnu::cold]] void throw_departed(int peer, const char* during);
     [[noreturn, gnu::cold]] void time_out(const waiting& where);
     void depart() noexcept;
-    [[nodiscard]] static std::string needed_by(int rank) noexcept {
-        return detail::text_if_possible({"it returned while rank ", rank, " was waiting for it"});
+    [[nodiscard]] std::string needed_by(int rank) const noexcept {
+        return detail::text_if_possible({"it returned while rank ", names_(rank), " was waiting for it"});
     }
 
     thread_world& world_;
@@ -433,6 +439,7 @@ class thread_communicator : public transport_defaults {
     peer_state* first_ = nullptr;  // list of all that it has met, latest first
     int known_ = 0;                // how many those are
     allfold::background background_;
+    detail::rank_names names_{size_};
 };
 
 inline thread_communicator thread_world::communicator(int rank) {
@@ -622,15 +629,16 @@ bool thread_communicator::check(Work& work, detail::wait_deadline deadline) {
 
 inline void thread_communicator::throw_departed(int peer, const char* during) {
     if (has_failed()) throw_failure(during);  // before the peer left, and after this rank last checked
-    throw error(errc::peer_failed, detail::text({during, ": rank ", rank_, " waits for rank ", peer, " of ", size_,
+    throw error(errc::peer_failed, detail::text({during, ": rank ", names_(rank_), " waits for rank ", names_(peer),
+                                                 " of ", names_.size(),
                                                  ", which has returned without taking part"}));
 }
 
 inline void thread_communicator::time_out(const waiting& where) {
     detail::publish(board_, where);
     const std::string why =
-        detail::text({"the deadline of rank ", rank_,
-                      " passed; state of all ranks:", detail::waiting_table(world_.boards_.data(), size_)});
+        detail::text({"the deadline of rank ", names_(rank_),
+                      " passed; state of all ranks:", detail::waiting_table(world_.boards_.data(), size_, names_)});
     world_.fail(rank_, errc::timeout, why);
     throw error(errc::timeout, detail::text({where.what, ": ", why}));
 }

@@ -155,9 +155,9 @@ class thread_world {
         return teams_.join(at, members, rank, is_all, make, [this](int r) { return has_departed(r); });
     }
     void decline_team(lane at, int rank) { teams_.decline(at, rank); }
-    [[noreturn, gnu::cold]] void throw_failure(int rank, const char* during) {
+    [[noreturn, gnu::cold]] void throw_failure(int rank, const detail::rank_names& name, const char* during) {
         const bool uses_memory_of_others = board(rank).touching.load(std::memory_order_relaxed) != 0;
-        failure_.throw_on(rank, size_, during, !uses_memory_of_others,
+        failure_.throw_on(rank, name, during, !uses_memory_of_others,
                           [this](int culprit) { return board(culprit).departed.load(); });
     }
 

@@ -456,7 +456,7 @@ outcome_of<V> issue(Comm& comm, const Op& op, const operands_given<In, Out>& dat
 /// Makes something from arguments. A rank whose arguments turn out to be wrong breaks the communicator, so that no
 /// other rank waits for it.
 template <class Comm, class Make>
-auto make_or_abort(Comm& comm, Make make) {
+auto make_or_abort(Comm& comm, const Make& make) {
     try {
         return make();
     } catch (...) {

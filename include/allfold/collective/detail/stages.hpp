@@ -40,11 +40,11 @@ class immediate_stages {
     explicit immediate_stages(Comm& comm) noexcept : comm_(comm) {}
 
     template <class Work>
-    void own(Work work) {
+    void own(const Work& work) {
         make_or_abort(comm_, work);
     }
     template <class Work>
-    void compare(Work work) {
+    void compare(const Work& work) {
         work();
     }
     template <class Collective, class... Arguments>
@@ -69,12 +69,12 @@ class deferred_stages {
     explicit deferred_stages(Comm& comm) noexcept : comm_(comm) {}
 
     template <class Work>
-    void own(Work work) {
-        own_.push_back({parts_.size(), std::unique_ptr<stage_work>(new stage_work_of<Work>(std::move(work)))});
+    void own(const Work& work) {
+        own_.emplace_back(parts_.size(), work);
     }
     template <class Work>
-    void compare(Work work) {
-        own(std::move(work));
+    void compare(const Work& work) {
+        own(work);
     }
     template <class Collective, class... Arguments>
     void run(const Collective& collective, Arguments&&... arguments) {
@@ -118,6 +118,10 @@ void wait_for_entry(Stages& stages, std::tuple<Options...>& options) {
             stages.run(barrier);
     }
 }
+
+/// The verb as far as the type of a call in stages depends on it: operations in flight have one type.
+template <verb V>
+inline constexpr verb staged = V == verb::call ? verb::call : verb::start;
 
 /// How a call in stages holds an argument: a blocking call leaves it with the caller.
 template <verb V, class X>

@@ -70,6 +70,9 @@ class pending : public background::work {
         active_ = false;
         if (failure_) std::rethrow_exception(failure_);
     }
+    /// To be asked after each test that has found it unfinished: whether to check, as a wait does now and then, if it
+    /// ever can be done.
+    [[nodiscard]] bool must_look_around() noexcept { return ++vain_tests_ % tests_between_checks == 0; }
     [[nodiscard]] bool has_failed() const noexcept { return failure_ != nullptr; }
 
     /// Called when the operation ends, with what went wrong.
@@ -128,6 +131,9 @@ class pending : public background::work {
     bool failed_alone_ = false;  // and the communicator is intact
 
   private:
+    static constexpr unsigned tests_between_checks = 1024;
+
+    std::uint16_t vain_tests_ = 0;
     std::unique_ptr<continuation> then_;
 };
 

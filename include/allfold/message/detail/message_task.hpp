@@ -137,7 +137,12 @@ class message_task final : public task<Comm>, private open_message {
             where.peer = out()->receiver;
         return where;
     }
-    void check() const override {}
+    void check() const override {
+        if (!waits_for_itself()) return;
+        throw error(errc::bad_argument,
+                    text({this->what_, ": rank ", office_.rank(), " of ", office_.size(),
+                          " waits for a message from itself, but has sent none, and has nothing else in flight"}));
+    }
     [[nodiscard]] bool cancel() noexcept override {
         if constexpr (hooks::delays_messages)
             if (!in()) note_cancel_of_send(call_);
@@ -206,6 +211,15 @@ class message_task final : public task<Comm>, private open_message {
   private:
     using typename task<Comm>::hooks;
 
+    /// Whether only this rank could send what it waits for, and nothing else is in flight that might still do so.
+    [[nodiscard]] bool waits_for_itself() const {
+        if constexpr (hooks::delays_messages) return false;  // explore finds out for itself
+        if (!in() || !in()->is_posted || this->is_timed()) return false;
+        if (in()->source != office_.rank() && !(in()->source == any_rank && office_.size() == 1)) return false;
+        background& home = this->comm_->background();
+        return office_.in_flight().is_alone(*this) && office_.notes() == 0 && home.size() <= 1 &&
+               !home.in_flight_elsewhere();
+    }
     [[nodiscard]] bool is_open() const noexcept { return in() && in()->is_posted && in()->source == any_rank; }
     // Null if it sends, or receives, nothing.
     [[nodiscard]] sending* out() noexcept { return asked_.sent(); }

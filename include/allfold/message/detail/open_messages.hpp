@@ -39,6 +39,10 @@ class open_message : public chain_link<open_message> {
 class open_messages {
   public:
     [[nodiscard]] bool is_empty() const noexcept { return first() == nullptr; }
+    /// Whether `m`, which still waits, is the only one.
+    [[nodiscard]] bool is_alone(const open_message& m) const noexcept {
+        return open_.first() == &m && open_.after(m) == nullptr && complete_.empty();
+    }
     void enter(open_message& m) noexcept { open_.push_back(m); }
     void leave(open_message& m) noexcept {
         chain<open_message>::remove(m);

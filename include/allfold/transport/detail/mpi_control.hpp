@@ -257,27 +257,30 @@ inline bool control::all_have_departed() const {
 
 inline void control::throw_failure(const char* during) const {
     using allfold::detail::text;
-    const std::string who = text({during, ": aborted on rank ", job_.rank(), " of ", job_.size(), ": "});
+    const allfold::detail::rank_names& name = job_.name();
+    const std::string who = text({during, ": aborted on rank ", name(job_.rank()), " of ", name.size(), ": "});
     if (failure_->code == errc::timeout || lists_differ_) throw error(failure_->code, who + failure_->why);
-    throw error(errc::peer_failed, text({who, "rank ", failure_->rank, " failed: ", failure_->why}));
+    throw error(errc::peer_failed, text({who, "rank ", name(failure_->rank), " failed: ", failure_->why}));
 }
 
 inline void control::throw_departed(const waiting& where) const {
+    const allfold::detail::rank_names& name = job_.name();
     throw error(errc::peer_failed,
-                allfold::detail::text({where.what, ": rank ", job_.rank(), " waits for rank ", where.peer, " of ",
-                                       job_.size(), ", which has returned without taking part"}));
+                allfold::detail::text({where.what, ": rank ", name(job_.rank()), " waits for rank ", name(where.peer),
+                                       " of ", name.size(), ", which has returned without taking part"}));
 }
 
 inline void control::time_out(const waiting& where) {
     using allfold::detail::text;
+    const allfold::detail::rank_names& name = job_.name();
     const int self = job_.rank();
-    const auto line = [](int rank, int peer, const auto& w) {
+    const auto line = [&](int rank, int peer, const auto& w) {
         return text(
-            {"\n  rank ", rank, " waits for rank ", peer, " in ", w.what, ", round ", w.round + 1, " of ", w.rounds});
+            {"\n  rank ", name(rank), " waits for rank ", name(peer), " in ", w.what, ", round ", w.round + 1, " of ", w.rounds});
     };
-    std::string why = text({"the deadline of rank ", self, " passed; waiting ranks:"});
+    std::string why = text({"the deadline of rank ", name(self), " passed; waiting ranks:"});
     why += where.peer >= 0 ? line(self, where.peer, where)
-                           : text({"\n  rank ", self, " waits for its messages to be received"});
+                           : text({"\n  rank ", name(self), " waits for its messages to be received"});
     for_each_blocked([&](int rank, const blocked_report& report) { why += line(rank, self, report); });
     fail(errc::timeout, why);
     throw error(errc::timeout, text({where.what, ": ", why}));

@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "allfold/error.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/mpi_calls.hpp"
 #include "allfold/transport/detail/mpi_machine.hpp"
+#include "allfold/transport/detail/rank_names.hpp"
 #include "allfold/transport/rank_list.hpp"
 
 /// @file
@@ -68,6 +70,7 @@ class handle {
         check(ALLFOLD_MPI(Comm_rank)(comm_, &rank_), "MPI_Comm_rank");
         check(ALLFOLD_MPI(Comm_size)(comm_, &size_), "MPI_Comm_size");
         members_ = rank_list::strided(0, size_);
+        names_ = allfold::detail::rank_names(size_);
         const int lanes = max_tags();
         tags_ = wanted_tags <= 0 || wanted_tags > lanes ? lanes : wanted_tags;
     }
@@ -87,6 +90,9 @@ class handle {
     [[nodiscard]] int rank() const noexcept { return rank_; }
     [[nodiscard]] int size() const noexcept { return size_; }
     [[nodiscard]] const machine& node() const noexcept { return machine_; }
+    /// What errors call the ranks.
+    [[nodiscard]] const allfold::detail::rank_names& name() const noexcept { return names_; }
+    void name_ranks(allfold::detail::rank_names names) { names_ = std::move(names); }
 
     /// MPI's rank for one of our ranks, and the reverse; -1 if it is none of ours.
     [[nodiscard]] int place_of(int rank) const noexcept { return members_[rank]; }
@@ -144,6 +150,7 @@ class handle {
     std::uint32_t members_hash_ = 0;
     int first_tag_ = first_tag;
     int tags_ = 1;
+    allfold::detail::rank_names names_{size_};
 };
 
 [[noreturn, gnu::cold]] inline void refuse_foreign(int peer, int tag) {

@@ -11,6 +11,7 @@
 
 #include "allfold/error.hpp"
 #include "allfold/transport/detail/cause.hpp"
+#include "allfold/transport/detail/rank_names.hpp"
 
 /// @file
 /// What has broken a group of threads: the first failure, and how the others are notified of it.
@@ -46,14 +47,14 @@ class thread_failure {
     /// rank that an exception unwinds learns which one only when it is caught, or departs without. Both happen soon;
     /// but the failed rank itself waits for every rank that uses its memory, which therefore cannot wait.
     template <class HasDeparted>
-    [[noreturn, gnu::cold]] void throw_on(int rank, int size, const char* during, bool can_wait,
+    [[noreturn, gnu::cold]] void throw_on(int rank, const rank_names& name, const char* during, bool can_wait,
                                           HasDeparted has_departed) {
         for (int ms = can_wait ? 200 : 0; ms > 0 && !has_final_cause(rank, has_departed); --ms)
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         const std::lock_guard lock(mutex_);
-        const std::string place = text({during, ": aborted on rank ", rank, " of ", size, ": "});
+        const std::string place = text({during, ": aborted on rank ", name(rank), " of ", name.size(), ": "});
         if (why_.code == errc::timeout) throw error(errc::timeout, place + why_.why);
-        throw error(errc::peer_failed, text({place, "rank ", culprit_, " failed: ", why_.why}));
+        throw error(errc::peer_failed, text({place, "rank ", name(culprit_), " failed: ", why_.why}));
     }
 
   private:
