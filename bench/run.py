@@ -360,6 +360,8 @@ class Programs:
 
     def run_mpi(self, library, ranks, cells, *, alone):
         command = [library.launcher, "-n", str(ranks), *UNBOUND]
+        if library.yields:
+            command += ["--use-hwthread-cpus"]  # as we count them: otherwise Open MPI starts one process for each core
         if library.yields and ranks > processors():
             command += ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
         return self.output([*command, library.program, *(["--peer"] if alone else []), str(ranks), *cells])

@@ -10,6 +10,10 @@
 
 #include <allfold/allfold.hpp>
 
+/// Names that allfold's headers use for locals and parameters too: with -Wshadow, that is no warning in this program.
+struct state {};
+int rank = 0, size = 0, count = 0, n = 0;
+
 int main() {
     constexpr int ranks = 4;
     std::atomic<int> right = 0;

@@ -56,7 +56,7 @@ by_cmake() {
 }
 
 by_subdirectory() {
-    project subdirectory subdirectory
+    project subdirectory subdirectory -D CMAKE_CXX_FLAGS='-Wall -Wextra -Wshadow -Werror'
     refused "allfold::mpi needs ALLFOLD_MPI=ON" subdirectory -D components=mpi
     refused "allfold::compiled needs ALLFOLD_BUILD_COMPILED=ON" subdirectory -D components=compiled
 }
