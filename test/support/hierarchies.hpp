@@ -2,28 +2,28 @@
 #pragma once
 
 #include <string>
-#include <type_traits>
 
 #include "allfold/transport/hierarchy.hpp"
 #include "test/support/ranks.hpp"
 #include "test/support/remote.hpp"
 
 /// @file
-/// Hierarchies of threads, where a thread stands in for each process.
+/// Hierarchies of threads, where a thread stands in for each process. They are of one type, whether messages between
+/// processes are copied or not, since every call is compiled for each type of communicator.
 
 namespace test {
 
 /// Calls check(comm) on `threads` threads of each of `processes` threads.
 template <class Check>
 void on_threads_of_threads(int processes, int threads, Check check) {
-    on_ranks(processes, [&](auto& across) {
-        using comm = allfold::hierarchical_communicator<std::remove_cvref_t<decltype(across)>>;
-        allfold::run(across, threads, program_on<comm>(check));
+    on_ranks(processes, [&](allfold::thread_communicator& base) {
+        remote across(base, true);
+        allfold::run(across, threads, program_on<allfold::hierarchical_communicator<remote>>(check));
     });
 }
 
 /// Calls check(comm, where) on hierarchies of two and of three processes and of as many threads, and on one in which
-/// messages between processes are copied. With sanitizers, which take long to compile, only on two of them.
+/// messages between processes are copied. With sanitizers only on two of them.
 template <class Check>
 void on_hierarchies_of_few(Check check) {
     const auto named = [&check](const std::string& group) {
@@ -37,7 +37,8 @@ void on_hierarchies_of_few(Check check) {
         3,
         [&](auto& base) {
             remote across(base);
-            allfold::run(across, 2, named("3 x 2, remote"));
+            auto check_here = named("3 x 2, copied");
+            allfold::run(across, 2, program_on<allfold::hierarchical_communicator<remote>>(check_here));
         },
         roomy);
 #endif

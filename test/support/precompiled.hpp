@@ -6,6 +6,8 @@
 /// what they use.
 
 #include "allfold/allfold.hpp"
+#include "allfold/transport/hierarchy.hpp"
+#include "allfold/transport/relayed_communicator.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/provers.hpp"
 #include "test/support/remote.hpp"
@@ -13,3 +15,5 @@
 extern template class allfold::detail::engine<allfold::thread_communicator>;
 extern template class allfold::detail::engine<allfold::self>;
 extern template class allfold::detail::engine<test::remote>;
+extern template class allfold::detail::engine<allfold::relayed_communicator>;
+extern template class allfold::detail::engine<allfold::hierarchical_communicator<test::remote>>;

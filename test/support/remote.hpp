@@ -9,14 +9,18 @@
 
 namespace test {
 
-/// Ranks that do not share memory, or behave as if they did not: all messages are copied. The group needs `roomy`
-/// buffers.
+/// Ranks that do not share memory, or behave as if they did not: all messages are copied, and the group needs `roomy`
+/// buffers; or else long ones are lent, as over MPI.
 class remote : public allfold::forwarding<allfold::thread_communicator> {
   public:
     static constexpr bool shares_memory = false;
-    using forwarding::forwarding;
+    explicit remote(allfold::thread_communicator& base, bool lends = false) noexcept
+        : forwarding(base), lends_(lends) {}
 
-    [[nodiscard]] bool lends(std::size_t, bool) const { return false; }
+    [[nodiscard]] bool lends(std::size_t bytes, bool copyable) const { return lends_ && base().lends(bytes, copyable); }
+
+  private:
+    bool lends_;
 };
 
 static_assert(allfold::communicator<remote>);

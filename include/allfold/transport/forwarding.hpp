@@ -13,6 +13,7 @@
 #include "allfold/schedule/step.hpp"
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/rank_names.hpp"
 
 /// @file
 /// What transports built on another one have in common.
@@ -73,6 +74,11 @@ class forwarding {
         return base_.look_around(work, deadline);
     }
     void abandon() noexcept { base_.abandon(); }
+    void name_ranks(detail::rank_names names)
+        requires requires(Comm& comm) { comm.name_ranks(names); }
+    {
+        base_.name_ranks(std::move(names));
+    }
 
     [[nodiscard]] int group() const noexcept { return base_.group(); }
     [[nodiscard]] auto& flat()

@@ -70,7 +70,7 @@ class deferred_stages {
 
     template <class Work>
     void own(const Work& work) {
-        own_.emplace_back(parts_.size(), work);
+        own_.push_back(local_stage(parts_.size(), work));
     }
     template <class Work>
     void compare(const Work& work) {
