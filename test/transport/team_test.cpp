@@ -227,6 +227,25 @@ TEST_CASE("a member that can never join, since the parent has failed, releases t
     }
 }
 
+TEST_CASE("an operator forms no teams of the communicator on which it folds") {
+    std::atomic<int> refusals = 0;
+    on_ranks(2, [&](communicator& comm) {
+        const auto op = allfold::commutative([&](int a, int b) {
+            const outcome listed = outcome_of([&] { static_cast<void>(subset(comm, {0, 1})); });
+            const outcome colored = outcome_of([&] { static_cast<void>(allfold::split(comm, color{0})); });
+            if (listed.says("subset") && colored.says("split") && listed.says("inside the operator") &&
+                colored.code == errc::bad_argument)
+                ++refusals;
+            return a + b;
+        });
+        int x = 1, y = 1;
+        allfold::all_reduce(comm, x, op);
+        allfold::all_reduce(comm, y, sum());
+        expect(x == 2 && y == 2, "the communicator is as it was");
+    });
+    CHECK(refusals > 0);
+}
+
 TEST_CASE("what failed in a team is what run throws, also where others come first with what they have heard of it") {
     struct slow {
         explicit slow(int ms) : duration(ms) {}
