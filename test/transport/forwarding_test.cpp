@@ -9,11 +9,14 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <type_traits>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/collective/all_reduce.hpp"
+#include "allfold/collective/barrier.hpp"
+#include "allfold/message.hpp"
 #include "allfold/transport/hierarchy.hpp"
 #include "allfold/transport/self.hpp"
 #include "allfold/transport/traced.hpp"
@@ -148,6 +151,32 @@ TEST_CASE("an operator calls no collective of the transport's own either") {
         allfold::all_reduce(comm, x, op);
     });
     CHECK(refusals > 0);
+}
+
+TEST_CASE("a time line has spans of collectives only, whatever is waited for") {
+    allfold::trace_recorder recorder(2);
+    test::on_ranks(2, [&](auto& comm) {
+        allfold::traced watched(comm, recorder);
+        int x = 1;
+        const auto pass_on = [&] {
+            if (comm.rank() == 1) return static_cast<void>(allfold::receive(watched, x, allfold::from{0}));
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            allfold::send(watched, x, allfold::to{1});
+        };
+        pass_on();
+        allfold::barrier(watched);
+        pass_on();
+    });
+    std::ostringstream out;
+    recorder.write_chrome_trace(out);
+    const std::string all = out.str();
+    const auto count = [&](std::string_view what) {
+        int found = 0;
+        for (auto at = all.find(what); at != std::string::npos; at = all.find(what, at + 1)) ++found;
+        return found;
+    };
+    CHECK(count(R"("ph":"X")") == 2);
+    CHECK(count(R"("name":"barrier")") == 2);
 }
 
 TEST_CASE("decorators of decorators run collectives") {
