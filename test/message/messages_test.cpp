@@ -15,6 +15,7 @@
 #include "allfold/collective/barrier.hpp"
 #include "allfold/message.hpp"
 #include "allfold/transport/detail/channel.hpp"
+#include "allfold/transport/traced.hpp"
 #include "test/message/programs.hpp"
 #include "test/message/support/every_transport.hpp"
 #include "test/support/catch.hpp"
@@ -300,6 +301,11 @@ TEST_CASE("a ready send is refused although its receiver had no room for the ans
         on_ranks(2, [&](auto& comm) {
             int x = 1;
             if (comm.rank() == 0) {
+                if (probes) {  // its first call for messages was through a decorator that has ended
+                    allfold::trace_recorder recorder(2);
+                    allfold::traced watched(comm, recorder);
+                    expect(!try_probe(watched, from{1}), "nothing has come");
+                }
                 while (!is_sent) std::this_thread::yield();
                 std::uint32_t count = 0;
                 const auto send_one = [&] {  // false if there is no room
