@@ -89,6 +89,22 @@ TEST_CASE("try_probe finds a message, and makes progress on everything else in f
     SUCCEED();
 }
 
+TEST_CASE("try_probe stores the status of what it finds") {
+    on_all_transports(2, [](auto& comm) {
+        std::vector<int> x(3);
+        operation sent = send.start(comm, x, to{comm.rank()}, tag{4});
+        status s{9, 9, 9, true};
+        expect(!try_probe(comm, from{any}, tag{5}, status_in{s}) && s == status{9, 9, 9, true}, "nothing found");
+        std::optional<message> found;
+        while (!found) found = try_probe(comm, from{any}, tag{any}, status_in{s});
+        expect(s == found->about() && s == status{comm.rank(), 4, 3, false}, "found");
+        expect(try_probe(comm, from{none}, status_in{s}).has_value() && s == status{}, "from nobody");
+        receive(*std::move(found), x);
+        sent.wait();
+    });
+    SUCCEED();
+}
+
 TEST_CASE("a receive is cancelled or completed, never both") {
     on_all_transports(2, [](auto& comm) {
         for (int i = 0; i < 50; ++i) {
