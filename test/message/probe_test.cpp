@@ -89,6 +89,26 @@ TEST_CASE("try_probe finds a message, and makes progress on everything else in f
     SUCCEED();
 }
 
+TEST_CASE("what a probe returns is received at once") {
+    on_all_transports(2, [](auto& comm) {
+        int x = 7 + comm.rank(), y = 0, z = 0;
+        if (comm.rank() == 0) {
+            send(comm, x, to{1});
+            send(comm, x, to{1}, tag{1});
+        } else {
+            expect(receive(probe(comm, from{0}), y) == status{0, 0, 1, false} && y == 7, "a call");
+            std::optional<message> found;
+            while (!found) found = try_probe(comm, from{0}, tag{1});
+            operation started = receive.start(*std::move(found), z);
+            found.reset();
+            started.wait();
+            expect(z == 7, "a started one");
+        }
+        allfold::barrier(comm);
+    });
+    SUCCEED();
+}
+
 TEST_CASE("try_probe stores the status of what it finds") {
     on_all_transports(2, [](auto& comm) {
         std::vector<int> x(3);
