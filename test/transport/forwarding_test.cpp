@@ -19,6 +19,7 @@
 #include "allfold/message.hpp"
 #include "allfold/transport/hierarchy.hpp"
 #include "allfold/transport/self.hpp"
+#include "allfold/transport/thread.hpp"
 #include "allfold/transport/traced.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/ranks.hpp"
