@@ -24,10 +24,11 @@ namespace {
 thread_local long successes_left = -1;
 thread_local bool has_failed = false;
 /// How many allocations this thread has made.
-thread_local std::size_t allocations = 0;
+thread_local std::size_t allocations = 0, allocated_bytes = 0;
 
 void* allocate(std::size_t bytes, std::size_t alignment) {
     ++allocations;
+    allocated_bytes += bytes;
     if (successes_left >= 0 && successes_left-- == 0) {
         has_failed = true;
         throw std::bad_alloc();
@@ -182,6 +183,13 @@ TEST_CASE("a rank that is out of memory with messages releases the others") {
         persistent again = exchange.prepare(comm, x, to{right}, y, from{left});
         again();
     });
+}
+
+TEST_CASE("a peer of a rank that sends messages takes little memory") {
+    constexpr int peers = 1000;
+    const std::size_t known = allocated_bytes;
+    const detail::post_office office(0, peers, {});
+    CHECK(allocated_bytes - known < std::size_t{peers} * 200);
 }
 
 TEST_CASE("short calls that a rank has made before allocate nothing, whatever describes them") {

@@ -165,8 +165,10 @@ TEST_CASE("lists of tensors and rows of records are one message") {
             expect(places == before, "untouched");
         }
         const std::span<int> null(static_cast<int*>(nullptr), 3);
-        std::vector<int> two(2);
+        std::vector<int> two(2), three(3);
         expect_error(outcome_of([&] { send(comm, tensors(two, null), to{other}); }), errc::bad_argument,
+                     {"null pointer with a non-zero length"});
+        expect_error(outcome_of([&] { send(comm, records(null, three), to{other}); }), errc::bad_argument,
                      {"null pointer with a non-zero length"});
         std::vector<float> none;
         operation sent = send.start(comm, records(none, none), to{other}, mode::synchronous);

@@ -13,8 +13,10 @@
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/barrier.hpp"
+#include "allfold/data/tensor_view.hpp"
 #include "allfold/message.hpp"
 #include "allfold/transport/detail/channel.hpp"
+#include "allfold/transport/traced.hpp"
 #include "test/message/programs.hpp"
 #include "test/message/support/every_transport.hpp"
 #include "test/support/catch.hpp"
@@ -294,12 +296,36 @@ TEST_CASE("a ready send needs its receive") {
     SUCCEED();
 }
 
+TEST_CASE("an exchange whose send fails has received, also where there are gaps") {
+    on_all_transports(2, [](auto& comm) {
+        std::array<int, 2> x{8, 9};
+        std::array<int, 4> y{};
+        if (comm.rank() == 0) {
+            status found;
+            const allfold::tensor<int, 1> with_gaps(y.data(), {2}, {2});
+            const outcome o =
+                outcome_of([&] { exchange(comm, x, to{1}, with_gaps, from{1}, mode::ready, status_in{found}); });
+            expect_error(o, errc::bad_argument, {"ready"});
+            expect(found.elements == 2 && y == std::array{8, 0, 9, 0}, "what has been received");
+        } else {
+            send(comm, x, to{0}, mode::synchronous);
+        }
+        allfold::barrier(comm);
+    });
+    SUCCEED();
+}
+
 TEST_CASE("a ready send is refused although its receiver had no room for the answer, and has nothing in flight") {
     for (const bool probes : {false, true}) {
         std::atomic<bool> is_sent = false, is_full = false;
         on_ranks(2, [&](auto& comm) {
             int x = 1;
             if (comm.rank() == 0) {
+                if (probes) {  // its first call for messages was through a decorator that has ended
+                    allfold::trace_recorder recorder(2);
+                    allfold::traced watched(comm, recorder);
+                    expect(!try_probe(watched, from{1}), "nothing has come");
+                }
                 while (!is_sent) std::this_thread::yield();
                 std::uint32_t count = 0;
                 const auto send_one = [&] {  // false if there is no room

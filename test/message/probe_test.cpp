@@ -89,6 +89,42 @@ TEST_CASE("try_probe finds a message, and makes progress on everything else in f
     SUCCEED();
 }
 
+TEST_CASE("what a probe returns is received at once") {
+    on_all_transports(2, [](auto& comm) {
+        int x = 7 + comm.rank(), y = 0, z = 0;
+        if (comm.rank() == 0) {
+            send(comm, x, to{1});
+            send(comm, x, to{1}, tag{1});
+        } else {
+            expect(receive(probe(comm, from{0}), y) == status{0, 0, 1, false} && y == 7, "a call");
+            std::optional<message> found;
+            while (!found) found = try_probe(comm, from{0}, tag{1});
+            operation started = receive.start(*std::move(found), z);
+            found.reset();
+            started.wait();
+            expect(z == 7, "a started one");
+        }
+        allfold::barrier(comm);
+    });
+    SUCCEED();
+}
+
+TEST_CASE("try_probe stores the status of what it finds") {
+    on_all_transports(2, [](auto& comm) {
+        std::vector<int> x(3);
+        operation sent = send.start(comm, x, to{comm.rank()}, tag{4});
+        status s{9, 9, 9, true};
+        expect(!try_probe(comm, from{any}, tag{5}, status_in{s}) && s == status{9, 9, 9, true}, "nothing found");
+        std::optional<message> found;
+        while (!found) found = try_probe(comm, from{any}, tag{any}, status_in{s});
+        expect(s == found->about() && s == status{comm.rank(), 4, 3, false}, "found");
+        expect(try_probe(comm, from{none}, status_in{s}).has_value() && s == status{}, "from nobody");
+        receive(*std::move(found), x);
+        sent.wait();
+    });
+    SUCCEED();
+}
+
 TEST_CASE("a receive is cancelled or completed, never both") {
     on_all_transports(2, [](auto& comm) {
         for (int i = 0; i < 50; ++i) {

@@ -13,6 +13,7 @@
 
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/barrier.hpp"
+#include "allfold/collective/subset.hpp"
 #include "allfold/message.hpp"
 #include "test/message/support/every_transport.hpp"
 #include "test/support/catch.hpp"
@@ -415,6 +416,29 @@ TEST_CASE("notes whose communicator ends, or one of whose ranks fails, say so") 
         CHECK(gone[0].code == errc::peer_failed);
         CHECK(gone[0].says("rank 1"));
     }
+}
+
+TEST_CASE("a note whose communicator has ended is waited for together with another operation") {
+    on_ranks(2, [](auto& comm) {
+        int x = 7, y = 0, z = 0;
+        operation left;
+        {
+            const auto team = allfold::subset(comm, {0, 1});
+            talk(*team);
+            if (comm.rank() == 0) left = receive.start(*team, y, from{1});
+        }
+        if (comm.rank() == 0) {
+            std::vector<operation> all;
+            all.push_back(receive.start(comm, z, from{1}));
+            all.push_back(std::move(left));
+            expect_error(outcome_of([&] { wait_all(all); }), errc::bad_argument, {"its communicator ended"});
+            expect(z == 7, "the other one");
+        } else {
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+            send(comm, x, to{0});
+        }
+    });
+    SUCCEED();
 }
 
 TEST_CASE("in an operator a note is asked for, or let go of, and completes after it") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/transport/forwarding.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <optional>
@@ -8,12 +9,17 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/collective/all_reduce.hpp"
+#include "allfold/collective/barrier.hpp"
+#include "allfold/message.hpp"
 #include "allfold/transport/hierarchy.hpp"
 #include "allfold/transport/self.hpp"
+#include "allfold/transport/thread.hpp"
 #include "allfold/transport/traced.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/ranks.hpp"
@@ -57,6 +63,20 @@ struct complete : allfold::self {
 struct plain : allfold::self {
     template <allfold::pending_work Work>
     bool look_around(Work&, std::optional<std::chrono::steady_clock::time_point>) = delete;
+};
+
+/// Has a sum of its own, which does nothing.
+struct delegating : allfold::forwarding<allfold::thread_communicator> {
+    static constexpr bool has_native = true;
+    using native_function = void (*)(delegating&, const allfold::native_operands&);
+    using forwarding::forwarding;
+
+    template <class Op, class T>
+    [[nodiscard]] static constexpr native_function native(std::string_view) {
+        if constexpr (std::is_same_v<Op, sum>) return [](delegating&, const allfold::native_operands&) {};
+        return nullptr;
+    }
+    [[nodiscard]] static bool may_delegate() { return true; }
 };
 
 template <class Comm>
@@ -114,6 +134,50 @@ TEST_CASE("a time line has a transport's own collective as a span with the name 
     recorder.write_chrome_trace(out);
     CHECK(out.str().find(R"("name":"Fold_all","pid":0,"tid":0)") != std::string::npos);
     CHECK(out.str().find(R"("ph":"X")") != std::string::npos);
+}
+
+TEST_CASE("an operator calls no collective of the transport's own either") {
+    std::atomic<int> refusals = 0;
+    test::on_ranks(2, [&](auto& threads) {
+        delegating comm(threads);
+        const auto op = allfold::commutative([&](int a, int b) {
+            int y = 1;
+            if (test::outcome_of([&] {
+                    allfold::all_reduce(comm, y, sum(), allfold::delegate::always);
+                }).says("inside the operator"))
+                ++refusals;
+            return a + b;
+        });
+        int x = 1;
+        allfold::all_reduce(comm, x, op);
+    });
+    CHECK(refusals > 0);
+}
+
+TEST_CASE("a time line has spans of collectives only, whatever is waited for") {
+    allfold::trace_recorder recorder(2);
+    test::on_ranks(2, [&](auto& comm) {
+        allfold::traced watched(comm, recorder);
+        int x = 1;
+        const auto pass_on = [&] {
+            if (comm.rank() == 1) return static_cast<void>(allfold::receive(watched, x, allfold::from{0}));
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            allfold::send(watched, x, allfold::to{1});
+        };
+        pass_on();
+        allfold::barrier(watched);
+        pass_on();
+    });
+    std::ostringstream out;
+    recorder.write_chrome_trace(out);
+    const std::string all = out.str();
+    const auto count = [&](std::string_view what) {
+        int found = 0;
+        for (auto at = all.find(what); at != std::string::npos; at = all.find(what, at + 1)) ++found;
+        return found;
+    };
+    CHECK(count(R"("ph":"X")") == 2);
+    CHECK(count(R"("name":"barrier")") == 2);
 }
 
 TEST_CASE("decorators of decorators run collectives") {

@@ -17,6 +17,7 @@
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/broadcast.hpp"
 #include "allfold/collective/reduce_scatter.hpp"
+#include "allfold/message.hpp"
 #include "allfold/schedule/binomial.hpp"
 #include "allfold/transport/thread.hpp"
 #include "test/support/catch.hpp"
@@ -167,6 +168,24 @@ TEST_CASE("a root that only runs ahead is held back by the slowest rank, also by
         INFO(n << " elements");
         CHECK(seen < 200);
     }
+}
+
+TEST_CASE("a root that only runs ahead is held back although a message of its own is still to be received") {
+    constexpr int calls = 800, slow_calls = 40;
+    std::atomic<int> sent = 0;
+    int lead = 0;
+    on_ranks_soon(2, [&](auto& comm) {
+        std::vector<int> x(250), y(250);
+        if (comm.rank() == 0) allfold::send(comm, y, allfold::to{1});
+        for (int call = 0; call < calls; ++call) {
+            if (comm.rank() == 1 && call < slow_calls) std::this_thread::sleep_for(300us);
+            if (comm.rank() == 1 && call == slow_calls) lead = sent - call;
+            allfold::broadcast(comm, x);
+            if (comm.rank() == 0) ++sent;
+        }
+        if (comm.rank() == 1) allfold::receive(comm, y, allfold::from{0});
+    });
+    CHECK(lead < 200);
 }
 
 namespace {

@@ -2,6 +2,7 @@
 #include "allfold/transport/team.hpp"
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <stdexcept>
@@ -11,6 +12,7 @@
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/collective.hpp"
 #include "allfold/error.hpp"
+#include "allfold/message/abort.hpp"
 #include "allfold/transport/rank_list.hpp"
 #include "allfold/transport/thread.hpp"
 #include "test/support/catch.hpp"
@@ -196,6 +198,52 @@ TEST_CASE("a member that never joins releases the others") {
         });
         CHECK((!outcomes[0].succeeded() && !outcomes[1].succeeded()));
     }
+}
+
+TEST_CASE("a member that can never join, since the parent has failed, releases the others at once") {
+    enum class way { member_aborts, other_aborts, deadline_passes };
+    for (const way how : {way::member_aborts, way::other_aborts, way::deadline_passes}) {
+        std::atomic<int> joined = 0, ended = 0;
+        const auto outcomes = outcomes_on_ranks(4, [&](communicator& comm) {
+            if (comm.rank() < 2) {
+                const outcome own = outcome_of([&] {
+                    const auto all = subset(comm, {0, 1, 2});
+                    ++joined;
+                    allfold::barrier(*all);
+                });
+                ++ended;
+                expect(own.says("rank 2 of the parent"), own.text);
+                return;
+            }
+            while (joined < 2) std::this_thread::yield();
+            if (comm.rank() == (how == way::other_aborts ? 3 : 2))
+                static_cast<void>(outcome_of([&] {
+                    if (how != way::deadline_passes) allfold::abort(comm, "enough");
+                    allfold::barrier(comm, allfold::deadline{std::chrono::milliseconds(1)});
+                }));
+            while (ended < 2) std::this_thread::yield();
+        });
+        for (const outcome& each : outcomes) CHECK(each.text == "");
+    }
+}
+
+TEST_CASE("an operator forms no teams of the communicator on which it folds") {
+    std::atomic<int> refusals = 0;
+    on_ranks(2, [&](communicator& comm) {
+        const auto op = allfold::commutative([&](int a, int b) {
+            const outcome listed = outcome_of([&] { static_cast<void>(subset(comm, {0, 1})); });
+            const outcome colored = outcome_of([&] { static_cast<void>(allfold::split(comm, color{0})); });
+            if (listed.says("subset") && colored.says("split") && listed.says("inside the operator") &&
+                colored.code == errc::bad_argument)
+                ++refusals;
+            return a + b;
+        });
+        int x = 1, y = 1;
+        allfold::all_reduce(comm, x, op);
+        allfold::all_reduce(comm, y, sum());
+        expect(x == 2 && y == 2, "the communicator is as it was");
+    });
+    CHECK(refusals > 0);
 }
 
 TEST_CASE("what failed in a team is what run throws, also where others come first with what they have heard of it") {

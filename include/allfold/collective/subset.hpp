@@ -12,6 +12,7 @@
 #include "allfold/collective/all_gather.hpp"
 #include "allfold/collective/barrier.hpp"
 #include "allfold/engine/agreement.hpp"
+#include "allfold/engine/task.hpp"
 #include "allfold/error.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/rank_list.hpp"
@@ -49,12 +50,14 @@ template <class Comm>
 ///   waiting for any other rank.
 /// - A team of a hierarchy is a `team<relayed_communicator>`: any threads of any processes.
 /// - Errors: `bad_rank` for a rank outside [0, P) or listed twice, before anything is done; `mismatch` if members pass
-///   different lists, or a member passes a list that it is not in. A member that leaves, or fails, before it has joined
+///   different lists, or a member passes a list that it is not in;
+///   `bad_argument` inside an operator of a collective on `comm`. A member that leaves, or fails, before it has joined
 ///   releases the others with `peer_failed`; over MPI as soon as it waits for anything in allfold.
 template <communicator Comm>
 [[nodiscard]] auto subset(Comm& comm, const rank_list& members) {
     if constexpr (detail::require_team_forming<Comm>()) {
         members.check(comm.size());
+        detail::require_outside_operator(comm, "subset");
         if (comm.waits_to_form()) {
             barrier(comm);
             detail::undisturbed_barrier(comm, "subset");
@@ -107,6 +110,7 @@ template <communicator Comm>
 template <communicator Comm>
 [[nodiscard]] auto split(Comm& comm, color mine, int key = 0) {
     if constexpr (detail::require_team_forming<Comm>()) {
+        detail::require_outside_operator(comm, "split");
         const rank_list members = detail::ranks_of_color(comm, mine, key);
         if (comm.waits_to_form()) detail::undisturbed_barrier(comm, "split");
         return comm.form_team(members);

@@ -278,6 +278,7 @@ void engine<Comm>::run(Comm& comm, const request& what, bound_arguments& argumen
     if constexpr (Comm::has_native) is_native = own != nullptr && delegates(comm, what, arguments);
     if constexpr (Comm::has_native)
         if (is_native) {
+            require_outside_operator(comm, call.collective);
             arguments.begin(true);
             return run_native(comm, what, arguments, own);
         }

@@ -3,6 +3,7 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <concepts>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -163,9 +164,10 @@ struct probe_verb {
 struct try_probe_verb {
     template <communicator Comm, class... Options>
     [[nodiscard]] std::optional<message> operator()(Comm& ranks, const Options&... options) const {
-        if constexpr (require_message_options<false, true, Options...>()) {
+        if constexpr (require_message_options<false, true, Options...>() && require_no_deadline<Options...>()) {
             auto& comm = carrier_of(ranks);
-            const receiving r = std::move(*probing(comm, "try_probe", options...).in);
+            message_request asked = probing(comm, "try_probe", options...);
+            const receiving& r = *asked.in;
             require_outside_operator(comm, "try_probe");
             note_question_of_order();
             post_office& office = office_of(comm);
@@ -178,10 +180,18 @@ struct try_probe_verb {
             });
             std::unique_ptr<held_message> held = r.source == null_rank ? nullptr : office.take_held(r);
             office.settle();
-            if (r.source == null_rank) return message();
-            if (!held) return std::nullopt;
-            return message(comm, std::move(held));
+            if (r.source != null_rank && !held) return std::nullopt;
+            if (asked.status_out() != nullptr) *asked.status_out() = held ? held->about() : status{};
+            return held ? message(comm, std::move(held)) : message();
         }
+    }
+
+  private:
+    template <class... Options>
+    [[nodiscard]] static consteval bool require_no_deadline() {
+        constexpr bool has_none = !(std::same_as<Options, deadline> || ...);
+        static_assert(has_none, "allfold: try_probe does not wait: it takes no deadline");
+        return has_none;
     }
 };
 
@@ -198,8 +208,8 @@ struct try_probe_verb {
 /// - Source: MPI-4.1, section 3.8.2, MPI_Mprobe.
 inline constexpr detail::probe_verb probe{};
 
-/// The same without waiting; nothing if no matching message has arrived. It makes progress on everything that its
-/// thread has in flight, as `operation::done` does.
+/// The same without waiting; nothing if no matching message has arrived: then a status is left as it is. It makes
+/// progress on everything that its thread has in flight, as `operation::done` does.
 inline constexpr detail::try_probe_verb try_probe{};
 
 }  // namespace allfold

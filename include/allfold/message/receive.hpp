@@ -68,6 +68,14 @@ struct receive_verb {
         static_assert(require_message_data<true, true, true, Y>());
         return m.receive(y, nullptr).start();
     }
+    template <class Y>
+    status operator()(allfold::message&& m, Y&& y) const {
+        return (*this)(m, std::forward<Y>(y));
+    }
+    template <class Y>
+    [[nodiscard]] operation start(allfold::message&& m, Y&& y) const {
+        return start(m, std::forward<Y>(y));
+    }
 
   private:
     template <class Comm, bool Returns, class Y, class... Options>
@@ -112,7 +120,7 @@ struct receive_verb {
 ///
 ///     status s = receive(comm, y, from{3})
 ///     status s = receive(comm, y, from{any}, tag{any})
-///     status s = receive(m, y)                  of a message that a probe has found
+///     status s = receive(m, y)                  of a message that a probe has found, or receive(probe(...), y)
 ///     operation a = receive.start(comm, y, from{3}, status_in{s})
 ///
 /// - Afterwards y holds the message, and the status says which rank sent it, under which tag, and how many elements it

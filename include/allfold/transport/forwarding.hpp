@@ -36,6 +36,14 @@ class forwarding {
 
     explicit forwarding(Comm& base) noexcept : base_(base) {}
 
+    /// The communicator beneath all decorators, which outlives them.
+    [[nodiscard]] auto& undecorated() const noexcept {
+        if constexpr (requires { base_.undecorated(); })
+            return base_.undecorated();
+        else
+            return base_;
+    }
+
     [[nodiscard]] int rank() const noexcept { return base_.rank(); }
     [[nodiscard]] int size() const noexcept { return base_.size(); }
     [[nodiscard]] allfold::background& background() noexcept { return base_.background(); }

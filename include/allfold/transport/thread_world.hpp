@@ -86,6 +86,7 @@ class thread_world {
     void fail(int rank, errc code, std::string why) { fail(rank, detail::cause{.code = code, .why = std::move(why)}); }
     [[gnu::cold]] void fail(int rank, detail::cause&& why) {
         failure_.report(rank, std::move(why));
+        teams_.leave_all();
         for (int r = 0; r < size_; ++r) board(r).bell.ring();
     }
     /// The rank that failed first; -1 as long as nothing is broken.
@@ -152,7 +153,9 @@ class thread_world {
             const int share = size_ <= processors_ ? processors_ : std::max(1, processors_ * members.size() / size_);
             return std::shared_ptr<thread_world>(new thread_world(members.size(), share, tuning_));
         };
-        return teams_.join(at, members, rank, is_all, make, [this](int r) { return has_departed(r); });
+        return teams_.join(
+            at, members, rank, is_all, make, [this](int r) { return has_departed(r); },
+            [this] { return failure_.has_happened(); });
     }
     void decline_team(lane at, int rank) { teams_.decline(at, rank); }
     [[noreturn, gnu::cold]] void throw_failure(int rank, const detail::rank_names& name, const char* during) {

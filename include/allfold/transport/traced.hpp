@@ -158,7 +158,9 @@ class traced : public forwarding<Comm> {
     }
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
+        const bool is_for_message = detail::is_of_messages(work.blocked_on().on);
         forwarded::wait(work, deadline);
+        if (is_for_message) return;
         if constexpr (requires { work.is_done(); })
             if (!work.is_done()) return;  // it has only woken to look at something else
         recorder_.span(this->rank(), latest_, opened_, trace_recorder::clock::now());

@@ -102,7 +102,8 @@ template <class X>
 [[nodiscard]] message_data rows_of_records(X& x) {
     message_data all{nullptr, 0, &row_type<element_of<X>>};
     std::size_t column = 0;
-    const auto add = [&all, &column]<class V>(const V& view) {
+    bool lacks_memory = false;
+    const auto add = [&]<class V>(const V& view) {
         using access = tensor_access<V>;
         std::size_t rows = 1;
         if constexpr (access::rank > 0) rows = access::extent(view, 0);
@@ -110,12 +111,13 @@ template <class X>
             throw error(errc::bad_argument,
                         text({"records: tensor 0 has ", all.elements, " rows, but tensor ", column, " has ", rows}));
         const message_data own = detail::message_data_at<true>(access::data(view), rows);
-        const bool is_missing = own.data == nullptr && detail::count_of(view) != 0;
-        all.data = column == 0 || is_missing || all.data == nullptr ? own.data : all.data;
+        lacks_memory |= own.data == nullptr && detail::count_of(view) != 0;
+        if (all.data == nullptr) all.data = own.data;
         all.elements = rows;
         ++column;
     };
     std::apply([&add](const auto&... views) { (add(views), ...); }, x.views());
+    if (lacks_memory) all.data = nullptr;  // will be rejected
     return all;
 }
 

@@ -296,7 +296,7 @@ class message_task final : public task<Comm>, private open_message {
         this->failed_alone_ = this->failure_ != nullptr;
         if (this->failed_alone_) hooks::note_failure(*this->comm_, *this, this->failure_);
         if constexpr (!is_plain)
-            if (asked_.arranged && !asked_.arranged->in_runs.empty() && !this->failed_alone_)
+            if (distributes() && !in()->failure)
                 distribute(asked_.arranged->in_runs, asked_.arranged->without_gaps.data(),
                            in()->found.elements * in()->place.type->element_bytes);
         tell_status();

@@ -203,9 +203,18 @@ class answering_of final : public answering {
 };
 
 template <communicator Comm>
+[[nodiscard]] auto& undecorated(Comm& comm) noexcept {
+    if constexpr (requires { comm.undecorated(); })
+        return comm.undecorated();
+    else
+        return comm;
+}
+/// The post office may outlive the decorator through which it is used first.
+template <communicator Comm>
 [[nodiscard]] std::shared_ptr<post_office> new_office_of(Comm& comm) {
+    auto& base = undecorated(comm);
     auto made = std::make_shared<post_office>(comm.rank(), comm.size(), direct_read_of(comm));
-    made->answers = std::make_unique<answering_of<Comm>>(comm, *made);
+    made->answers = std::make_unique<answering_of<std::remove_reference_t<decltype(base)>>>(base, *made);
     return made;
 }
 /// The post office of a communicator, created on first use.

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <exception>
 #include <memory>
 #include <span>
@@ -17,6 +16,7 @@
 
 #include "allfold/engine/operation.hpp"
 #include "allfold/error.hpp"
+#include "allfold/message/detail/chain.hpp"
 #include "allfold/message/detail/credit.hpp"
 #include "allfold/message/detail/direct_read.hpp"
 #include "allfold/message/detail/guess.hpp"
@@ -195,8 +195,7 @@ class post_office final : public background::resource {
     void take_envelope(int source, const message_head& head, std::span<const std::byte> data);
     /// The receive for which the next data from `source` is; null if none is expected.
     [[nodiscard]] receiving* next_expected(int source) noexcept {
-        const auto& expected = with(source).expected;
-        return expected.empty() ? nullptr : expected.front();
+        return static_cast<receiving*>(with(source).expected.first());
     }
     /// That data has arrived at `from_place`, which may be its destination already.
     void take_data(int source, const std::byte* from_place);
@@ -309,12 +308,16 @@ class post_office final : public background::resource {
     using kind = message_head::kind;
 
     struct counterpart {
-        std::deque<std::unique_ptr<record>> queue;
-        std::deque<receiving*> expected;   // in the order in which their data arrives
-        std::vector<std::uint64_t> named;  // the types whose names the peer knows
+        chain<record> queue;                          // owns them
+        chain<posted_receive, by_envelope> expected;  // `receiving`, in the order in which their data arrives
+        std::vector<std::uint64_t> named;             // the types whose names the peer knows
         credit due;
         guess early;
         bool is_gone = false;
+
+        ~counterpart() {
+            while (record* const each = queue.first()) delete each;
+        }
     };
 
     [[nodiscard]] counterpart& with(int peer) noexcept { return peers_[static_cast<std::size_t>(peer)]; }
@@ -347,12 +350,10 @@ class post_office final : public background::resource {
     [[nodiscard]] record& queue_for(int receiver, kind what);
     /// Removes a message that has not left this rank yet; false if it has.
     [[nodiscard]] bool unqueue(const record& unsent) noexcept {
-        auto& queue = with(unsent.receiver).queue;
-        const auto found = std::ranges::find(queue, &unsent, [](const auto& each) { return each.get(); });
-        if (found == queue.end()) return false;
-        queue.erase(found);
-        --queued_;
-        return true;
+        const std::unique_ptr<record> found(
+            with(unsent.receiver).queue.find([&](const record& each) { return &each == &unsent; }));
+        if (found) --queued_;
+        return found != nullptr;
     }
     void flush(post_port& port);
     [[nodiscard]] bool post(record& r, post_port& port);
@@ -457,8 +458,8 @@ inline record& post_office::queue_for(int receiver, kind what) {
     made->sent = nullptr;
     made->refused = nullptr;
     made->asks = nullptr;
-    record& queued = *made;
-    with(receiver).queue.push_back(std::move(made));
+    record& queued = *made.release();
+    with(receiver).queue.push_back_alone(queued);
     ++queued_;
     return queued;
 }
@@ -544,7 +545,7 @@ inline void post_office::forget(receiving& r) noexcept {
         ++owed_;
     }
     r.refusal = nullptr;
-    if (!r.is_done && r.found.source >= 0) std::erase(with(r.found.source).expected, &r);
+    if (!r.is_done) chain<posted_receive, by_envelope>::remove(r);  // its data may be expected
     r.is_done = true;
 }
 
@@ -552,9 +553,10 @@ inline void post_office::forget(receiving& r) noexcept {
 inline void post_office::flush(post_port& port) {
     for (counterpart& there : peers_) {
         if (queued_ == 0) return;
-        while (!there.queue.empty() && post(*there.queue.front(), port)) {
-            std::unique_ptr<record> sent = std::move(there.queue.front());
-            there.queue.pop_front();
+        while (record* const first = there.queue.first()) {
+            if (!post(*first, port)) break;
+            std::unique_ptr<record> sent(first);
+            chain<record>::remove(*first);
             --queued_;
             if (sent->lent.load(std::memory_order_acquire) != 0)
                 posted_.push_back(std::move(sent));
@@ -666,7 +668,7 @@ inline void post_office::match(receiving& r, int source, const message_head& hea
             r.encoded.resize(r.coming_bytes);
         }
         queue_for(source, kind::clear).head.number = head.number;
-        with(source).expected.push_back(&r);
+        with(source).expected.push_back(r);
     }
 }
 
@@ -690,9 +692,8 @@ inline std::exception_ptr post_office::objection(const receiving& r, int source,
 }
 
 inline void post_office::take_data(int source, const std::byte* from_place) {
-    counterpart& there = with(source);
-    receiving& r = *there.expected.front();
-    there.expected.pop_front();
+    receiving& r = *next_expected(source);
+    chain<posted_receive, by_envelope>::remove(r);
     put_in_place(r, from_place, r.coming_bytes, streams(r));
     finish(r);
 }

@@ -52,7 +52,10 @@ class receive_note final : public posted_receive, public operation_note {
         if (waits()) keeper_.poll_briefly(source);
     }
     void take_over() noexcept override {
-        if (!done()) keeper_.take_over();  // otherwise it may be gone
+        if (waits())
+            keeper_.take_over();  // otherwise it may be gone
+        else if (!done())
+            call_->take_over_all();
     }
     [[nodiscard]] std::unique_ptr<pending> promote() noexcept override {
         if (waits()) keeper_.take_over();

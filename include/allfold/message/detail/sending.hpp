@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "allfold/engine/detail/memory_cache.hpp"
+#include "allfold/message/detail/chain.hpp"
 #include "allfold/message/detail/matching.hpp"
 #include "allfold/message/detail/message_data.hpp"
 #include "allfold/message/detail/message_head.hpp"
@@ -62,7 +63,7 @@ struct sending {
 };
 
 /// A message in transit.
-struct record {
+struct record : chain_link<record> {
     message_head head;
     std::array<part, 2> parts{};
     int receiver = 0;

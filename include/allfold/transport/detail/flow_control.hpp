@@ -26,7 +26,9 @@
 /// The lane of a prepared operation does not tell when it was started, and ranks may start such operations in different
 /// orders. Its messages therefore wait only for those of its own lane, and no others wait for them: as if each of the
 /// two were later than the other. If a rank runs ahead with several such operations, the memory for early messages is
-/// bounded by how far ahead it is.
+/// bounded by how far ahead it is. Sends and receives are such operations as well. Their messages may stay unreceived
+/// for long, so those that are kept early leave their buffers: otherwise nothing would hold back a rank that runs ahead
+/// in collectives meanwhile.
 
 namespace allfold::detail {
 

@@ -27,17 +27,18 @@ class pending_teams {
   public:
     /// Returns the world of the team with these members, which the first of them to arrive creates. `at`: the lane that
     /// all of them have opened for it. `is_all`: the team has no other members elsewhere. `has_left(rank)`: whether a
-    /// rank will never join.
-    template <class Make, class HasLeft>
+    /// rank will never join; `has_failed()`: whether none will.
+    template <class Make, class HasLeft, class HasFailed>
     [[nodiscard]] std::shared_ptr<World> join(lane at, const rank_list& members, int rank, bool is_all, Make make,
-                                              HasLeft has_left) {
+                                              HasLeft has_left, HasFailed has_failed) {
         const std::lock_guard lock(mutex_);
         pending_team& team = find_or_make(at, members, rank, make);
         note(rank, at);  // without memory it has not come this far, and is missed until it leaves
         team.has_joined[static_cast<std::size_t>(members.find(rank))] = true;
         std::shared_ptr<World> world = team.world;
         for (int i = 0; i < members.size(); ++i)
-            if (team.lacks(i) && has_left(members[i])) fail_member(team, i);
+            if (team.lacks(i) && (has_failed() || has_left(members[i])))
+                fail_member(team, i, has_failed() ? failed : left);
         for (int i = 0; is_all && i < members.size(); ++i)
             if (team.lacks(i) && has_passed(members[i], at)) refuse(team, i, rank);
         if (--team.missing == 0) teams_.erase(teams_.begin() + (&team - teams_.data()));
@@ -54,7 +55,14 @@ class pending_teams {
     void leave(int rank) noexcept {
         const std::lock_guard lock(mutex_);
         for (pending_team& team : teams_)
-            if (const int i = team.members.find(rank); i >= 0 && team.lacks(i)) fail_member(team, i);
+            if (const int i = team.members.find(rank); i >= 0 && team.lacks(i)) fail_member(team, i, left);
+    }
+    /// Called when no rank will join any more teams, since the world has failed.
+    void leave_all() noexcept {
+        const std::lock_guard lock(mutex_);
+        for (pending_team& team : teams_)
+            for (int i = 0; i < team.members.size(); ++i)
+                if (team.lacks(i)) fail_member(team, i, failed);
     }
 
   private:
@@ -107,10 +115,10 @@ class pending_teams {
         teams_.push_back({at, members, std::vector<bool>(count), members.size(), make()});
         return teams_.back();
     }
-    static void fail_member(pending_team& team, int member) noexcept {
-        team.world->fail(
-            member, errc::peer_failed,
-            text_if_possible({"it (rank ", team.members[member], " of the parent) left before joining the team"}));
+    static constexpr const char* left = " of the parent) left before joining the team";
+    static constexpr const char* failed = " of the parent) had not joined the team when the parent failed";
+    static void fail_member(pending_team& team, int member, const char* why) noexcept {
+        team.world->fail(member, errc::peer_failed, text_if_possible({"it (rank ", team.members[member], why}));
     }
 
     std::mutex mutex_;

@@ -65,6 +65,15 @@ class thread_arrival {
     void take(notice& from, int rank) noexcept;
     /// The same for what has been found on a bulletin.
     void take(bulletin_reader& from, int sender, const cell& found) noexcept;
+    /// Moves it out of its sender's buffer into memory of its own. If that throws, it stays there.
+    void leave_buffer() {
+        if (how_ != transfer::in_buffer) return;
+        std::byte* const own = allocate_message(bytes_);
+        std::memcpy(own, packed_, bytes_);
+        link_->free_buffer(buffer_);
+        packed_ = own;
+        how_ = transfer::owned;
+    }
     /// Lent memory is in use from now on, as `by` has announced already; when that ends, `lender` is rung.
     void used_by(borrower& by, const bell_pull& lender) noexcept {
         user_ = &by;
@@ -209,6 +218,8 @@ class early_arrivals {
         kept->message.take(from);
         list_of(kept->on).append(kept);
         ++count_;
+        // Nobody knows when it will be received, and until then no collective would wait for room.
+        if (is_of_messages(kept->on)) kept->message.leave_buffer();
     }
     /// Moves the first message on this lane to `into`; false if there is none. Needs a message on any lane.
     [[nodiscard]] bool hand_out(lane on, thread_arrival& into) {
