@@ -120,8 +120,9 @@ class operation {
     /// completes, or as f(std::exception_ptr), which is also called after a failure, and receives null otherwise. f is
     /// called at once if there is nothing to wait for; otherwise by the first call on this thread that finds the
     /// collective complete, before `done` or `wait` reports it. f may use the result, and may start and wait for other
-    /// operations, on this communicator too; but it must not wait for, move or destroy this one. Functions are called
-    /// in the order in which they were passed; an exception from one of them is thrown by `wait`.
+    /// operations, on this communicator too; but it must not wait for, move or destroy this one, nor end its
+    /// communicator (or progress thread), which is calling it. Functions are called in the order in which they were
+    /// passed; an exception from one of them is thrown by `wait`.
     template <class F>
         requires std::invocable<F&> || std::invocable<F&, std::exception_ptr>
     void then(F f) {
