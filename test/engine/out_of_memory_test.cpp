@@ -22,7 +22,7 @@ namespace {
 
 /// How many more allocations of this thread succeed before one fails; -1: all do.
 thread_local long successes_left = -1;
-thread_local bool has_failed = false;
+thread_local bool has_failed = false, stays_short = false;
 /// How many allocations this thread has made.
 thread_local std::size_t allocations = 0, allocated_bytes = 0;
 
@@ -31,6 +31,7 @@ void* allocate(std::size_t bytes, std::size_t alignment) {
     allocated_bytes += bytes;
     if (successes_left >= 0 && successes_left-- == 0) {
         has_failed = true;
+        if (stays_short) successes_left = 0;
         throw std::bad_alloc();
     }
     void* const memory = std::aligned_alloc(alignment, (bytes / alignment + 1) * alignment);
@@ -38,12 +39,13 @@ void* allocate(std::size_t bytes, std::size_t alignment) {
     return memory;
 }
 
-/// Within its scope, allocation number n of this thread fails.
+/// Within its scope, allocation number n of this thread fails, and all that follow if `stays`.
 class short_of_memory {
   public:
-    explicit short_of_memory(long n) {
+    short_of_memory(long n, bool stays) {
         successes_left = n;
         has_failed = false;
+        stays_short = stays;
     }
     short_of_memory(const short_of_memory&) = delete;
     short_of_memory& operator=(const short_of_memory&) = delete;
@@ -61,7 +63,7 @@ std::size_t allocations_of(Call call) {
 
 /// Runs the program on two and three ranks, until the one that is short of memory needs no more than it has.
 template <class Program>
-void fail_each_allocation(Program program) {
+void fail_each_allocation(Program program, bool stays = false) {
     for (const int size : {2, 3})
         for (int culprit = 0; culprit < size; ++culprit) {
             long n = 0;
@@ -72,7 +74,7 @@ void fail_each_allocation(Program program) {
                     allfold::run(size, [&](auto& comm) {
                         if (comm.rank() != culprit) return program(comm);
                         try {
-                            const short_of_memory here(n);
+                            const short_of_memory here(n, stays);
                             program(comm);
                         } catch (...) {
                             failed = has_failed;
@@ -190,6 +192,43 @@ TEST_CASE("a peer of a rank that sends messages takes little memory") {
     const std::size_t known = allocated_bytes;
     const detail::post_office office(0, peers, {});
     CHECK(allocated_bytes - known < std::size_t{peers} * 200);
+}
+
+TEST_CASE("a rank that is out of memory with started receives, now or from now on, releases the others") {
+    for (const bool stays : {false, true}) {
+        fail_each_allocation(
+            [](auto& comm) {
+                const int right = (comm.rank() + 1) % comm.size(), left = (comm.rank() + comm.size() - 1) % comm.size();
+                std::vector<int> x(3, 1), y(3), z(3);
+                exchange(comm, x, to{right}, y, from{left});
+                operation first = receive.start(comm, y, from{left}), second = receive.start(comm, z, from{left});
+                const operation last = receive.start(comm, z, from{left});
+                second.then([] {});
+                for (int i = 0; i < 3; ++i) send(comm, x, to{right});
+                first.wait();
+            },
+            stays);
+    }
+}
+
+TEST_CASE("started receives whose communicator ends say so although there is no memory") {
+    thread_world world(1);
+    int x = 1, y = 0;
+    std::vector<operation> left;
+    {
+        thread_communicator comm = world.communicator(0);
+        operation first = receive.start(comm, x, from{0});
+        send(comm, x, to{0});
+        first.wait();
+        for (int i = 0; i < 3; ++i) left.push_back(receive.start(comm, y, from{0}));
+        REQUIRE(allfold::detail::office_of(comm).notes() == 3);
+        const short_of_memory here(0, true);
+        left.pop_back();
+        comm.background().end();
+    }
+    CHECK_THROWS_AS(left.front().wait(), error);
+    CHECK_THROWS_AS(left.back().done(), error);
+    CHECK_THROWS_AS(wait_any(left), error);
 }
 
 TEST_CASE("short calls that a rank has made before allocate nothing, whatever describes them") {

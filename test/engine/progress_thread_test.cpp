@@ -15,6 +15,7 @@
 #include "allfold/algebra/standard_functors.hpp"
 #include "allfold/collective.hpp"
 #include "allfold/message.hpp"
+#include "allfold/schedule/ring.hpp"
 #include "allfold/transport/self.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/oracle.hpp"
@@ -234,6 +235,31 @@ TEST_CASE("a progress thread rejects work that it would have to wait for itself"
         expect(told.code == allfold::errc::bad_argument && told.says("its own thread would wait for itself"),
                told.text);
     });
+    std::atomic<bool> is_told = false;
+    on_ranks(2, [&](auto& comm) {
+        int x = 1, calls = 0;
+        if (comm.rank() == 1) {
+            while (!is_told) std::this_thread::yield();
+            allfold::all_reduce(comm, x, sum());
+            return;
+        }
+        progress_thread helper(comm);
+        operation first = helper.start([&](auto& mine) { return allfold::all_reduce.start(mine, x, sum()); });
+        first.then([&] { ++calls; });
+        operation waits = helper.start([&](auto&) { first.wait(); });
+        const outcome wait = outcome_of([&] { waits.wait(); });
+        operation tests = helper.start([&](auto&) {
+            while (!first.done()) {
+            }
+        });
+        const outcome test = outcome_of([&] { tests.wait(); });
+        for (const outcome& told : {wait, test})
+            expect(told.code == allfold::errc::bad_argument && told.says("its own thread would wait for itself"),
+                   told.text);
+        is_told = true;
+        first.wait();
+        expect(x == 2 && calls == 1, "after that");
+    });
     SUCCEED();
 }
 
@@ -247,6 +273,54 @@ TEST_CASE("two communicators waited for in opposite orders by their progress thr
         a.wait();
         b.wait();
         expect(x.back() == 2 && y.back() == 2, "sums");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("an exception that destroys a progress thread before its operations releases the other ranks") {
+    const auto outcomes = outcomes_on_ranks(2, [](auto& comm) {
+        int x = 1, y = 0;
+        operation a;
+        if (comm.rank() == 0) {
+            progress_thread helper(comm);
+            a = helper.start([&](auto& mine) { return allfold::all_reduce.start(mine, x, sum()); });
+            throw std::runtime_error("left");
+        }
+        allfold::receive(comm, y, allfold::from{0});
+        allfold::all_reduce(comm, x, sum());
+    });
+    CHECK(outcomes[0].text == "left");
+    CHECK(outcomes[1].says("rank 0 failed: left"));
+    on_ranks(2, [](auto& comm) {
+        int x = 1;
+        try {
+            progress_thread helper(comm);
+            helper.start([&](auto& mine) { return allfold::all_reduce.start(mine, x, sum()); }).wait();
+            throw std::runtime_error("nothing in flight");
+        } catch (const std::runtime_error&) {
+        }
+        allfold::all_reduce(comm, x, sum());
+        expect(x == 4, "the communicator is intact");
+    });
+}
+
+TEST_CASE("a progress thread that ends makes progress elsewhere, and on what functions at the end start on it") {
+    on_two_communicators(2, [](auto& one, auto& two) {
+        std::vector<int> x(50000, 1);
+        int y = 1, z = 1;
+        operation first, next;
+        operation elsewhere = allfold::all_reduce.start(two, x, sum(), allfold::ring{});
+        if (one.rank() == 1) elsewhere.wait();
+        {
+            progress_thread helper(one);
+            first = helper.start([&](auto& mine) { return allfold::all_reduce.start(mine, y, sum()); });
+            first.then(
+                [&] { next = helper.start([&](auto& mine) { return allfold::all_reduce.start(mine, z, sum()); }); });
+        }
+        expect(y == 2 && z == 2, "done when it ends");
+        next.wait();
+        elsewhere.wait();
+        expect(x.back() == 2, "elsewhere");
     });
     SUCCEED();
 }

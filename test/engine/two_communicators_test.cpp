@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -14,6 +15,7 @@
 #include "allfold/engine/operation.hpp"
 #include "allfold/message.hpp"
 #include "allfold/schedule/ring.hpp"
+#include "allfold/transport/self.hpp"
 #include "allfold/transport/traced.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/oracle.hpp"
@@ -317,6 +319,37 @@ TEST_CASE("operations through a decorator and past it make progress on each othe
         expect_total(x, 2);
         expect_total(y, 4);
         expect_total(z, 6);
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a wait on a communicator of one rank makes progress on others, and goes on as long as that may help") {
+    on_ranks(2, [](auto& comm) {
+        allfold::self own;
+        std::vector<double> sums(length, 1);
+        int x = 0, y = 0;
+        if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        operation there = allfold::all_reduce.start(comm, sums, sum(), ring());
+        if (comm.rank() == 1) return there.wait();
+        there.then([&] { send(own, 7, to{0}); });
+        std::array both{receive.start(own, x, from{0}), std::move(there)};
+        expect(allfold::wait_any(both) <= 1, "one of them is done");
+        allfold::wait_all(both);
+        expect(x == 7, "received at the end of the other one");
+        expect_total(sums, 2);
+        const outcome vain = outcome_of([&] { receive(own, y, from{0}); });
+        expect(vain.code == allfold::errc::bad_argument && vain.says("waits for a message from itself"), vain.text);
+    });
+    on_ranks(2, [](auto& comm) {
+        allfold::self own;
+        std::vector<double> sums(length, 1);
+        int x = 0;
+        if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        operation there = allfold::all_reduce.start(comm, sums, sum(), ring());
+        if (comm.rank() == 1) return there.wait();
+        there.then([&] { send(own, 7, to{0}); });
+        receive(own, x, from{0});
+        expect(x == 7, "received at the end of the other one");
     });
     SUCCEED();
 }

@@ -3,14 +3,31 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "test/support/catch.hpp"
+#include "test/support/watchdog.hpp"
 
 namespace {
+
+/// Calls a function once, as an operation does at its end.
+class caller : public allfold::background::work {
+  public:
+    explicit caller(std::function<void()> f) : f_(std::move(f)) {}
+    void progress() noexcept override {
+        leave();
+        f_();
+    }
+    void drop() noexcept override {}
+
+  private:
+    std::function<void()> f_;
+};
 
 /// Logs its name whenever it makes progress, is dropped or is orphaned. Leaves after `pushes` calls of `progress`.
 class scribe : public allfold::background::work {
@@ -229,4 +246,38 @@ TEST_CASE("whoever is called while a collective runs is called by its operator")
         CHECK(all.is_running());
     }
     CHECK_FALSE(all.is_running());
+}
+
+TEST_CASE("any communicator but the one that is being walked along goes to another thread, wherever it stands") {
+    const test::watchdog watch("communicators go to another thread during a walk");
+    for (const bool is_nested : {false, true}) {
+        std::string log;
+        allfold::background first, second, third, fourth;
+        scribe a('a', log), c('c', log), d('d', log);
+        const auto hand_over = [&] {
+            std::thread([&] {
+                first.take_over();
+                third.take_over();
+                allfold::background::progress_all();
+                log += '.';
+            }).join();
+        };
+        caller inner(hand_over), outer([&] {
+            if (!is_nested) return hand_over();
+            second.add(inner);
+            allfold::background::progress_all();
+        });
+        first.add(a);
+        second.add(outer);
+        third.add(c);
+        fourth.add(d);
+        allfold::background::progress_all();
+        CHECK(log == (is_nested ? "aaac.dd" : "aac.d"));
+        CHECK(allfold::background::busy() == 1);
+        first.take_over();
+        third.take_over();
+        log.clear();
+        allfold::background::progress_all();
+        CHECK(log == "dac");
+    }
 }

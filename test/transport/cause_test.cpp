@@ -3,13 +3,16 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/barrier.hpp"
+#include "allfold/collective/subset.hpp"
 #include "allfold/schedule/recursive_doubling.hpp"
 #include "allfold/transport/hierarchy.hpp"
+#include "allfold/transport/team.hpp"
 #include "allfold/transport/thread.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/ranks.hpp"
@@ -100,4 +103,43 @@ TEST_CASE("run throws the exception by which an operation was destroyed") {
                                  allfold::barrier(comm);
                              }),
                     boom);
+}
+
+TEST_CASE("ranks are told what has destroyed an operation or a team, not what its rank was handling then") {
+    const auto as_handled = [](auto body) {
+        try {
+            throw std::runtime_error("harmless");
+        } catch (const std::runtime_error&) {
+            body();
+        }
+    };
+    std::string of_another;
+    auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
+        std::vector<int> x(10, 1), y(10, 1);
+        if (comm.rank() == 1) return allfold::barrier(comm);
+        operation other = allfold::all_reduce.start(comm, y, sum());
+        try {
+            as_handled([&] {
+                const operation lost = allfold::all_reduce.start(comm, x, sum());
+                throw boom();
+            });
+        } catch (const boom&) {
+            of_another = outcome_of([&] { other.wait(); }).text;
+            throw;
+        }
+    });
+    CHECK(outcomes[1].says("rank 0 failed: boom"));
+    CHECK(of_another == "all_reduce: abandoned with its communicator");
+
+    outcomes = outcomes_on_ranks(2, [&](auto& comm) {
+        auto both = allfold::split(comm, allfold::color{0}, comm.rank());
+        if (comm.rank() == 1) return allfold::barrier(*both);
+        as_handled([&] {
+            const auto lost = std::move(both);
+            throw boom();
+        });
+    });
+    INFO(outcomes[1].text);
+    CHECK(outcomes[1].code == allfold::errc::peer_failed);
+    CHECK_FALSE(outcomes[1].says("harmless"));
 }

@@ -91,7 +91,7 @@ class operation {
     /// Cancels a receive that no message has been matched with, or a send of which nothing has left this rank: the
     /// operation is then done, the destination buffer of a receive is untouched, and the function returns true.
     /// Otherwise nothing changes, and the operation completes; a collective always does.
-    bool cancel() noexcept {
+    bool cancel() {
         detail::note_question_of_order();
         look_at_note();
         return work_ && work_->cancel();
@@ -120,8 +120,9 @@ class operation {
     /// completes, or as f(std::exception_ptr), which is also called after a failure, and receives null otherwise. f is
     /// called at once if there is nothing to wait for; otherwise by the first call on this thread that finds the
     /// collective complete, before `done` or `wait` reports it. f may use the result, and may start and wait for other
-    /// operations, on this communicator too; but it must not wait for, move or destroy this one. Functions are called
-    /// in the order in which they were passed; an exception from one of them is thrown by `wait`.
+    /// operations, on this communicator too; but it must not wait for, move or destroy this one, nor end its
+    /// communicator (or progress thread), which is calling it. Functions are called in the order in which they were
+    /// passed; an exception from one of them is thrown by `wait`.
     template <class F>
         requires std::invocable<F&> || std::invocable<F&, std::exception_ptr>
     void then(F f) {
@@ -154,7 +155,7 @@ class operation {
     }
     [[nodiscard]] bool holds_any() const noexcept { return work_ != nullptr || note_ != nullptr; }
     /// Called first by everything that needs more than a note provides.
-    [[gnu::always_inline]] void look_at_note(bool waits = false) noexcept {
+    [[gnu::always_inline]] void look_at_note(bool waits = false) {
         if (!note_) return;
         if (note_->done()) [[likely]] {
             must_report_ = true;
@@ -162,7 +163,7 @@ class operation {
         }
         end_note(waits);
     }
-    [[gnu::noinline]] void end_note(bool waits) noexcept {
+    [[gnu::noinline]] void end_note(bool waits) {
         if (waits && !note_->done()) note_->wait_briefly();
         if (!note_) return;  // a function called at the end of another operation has resolved it
         if (!note_->done()) work_ = note_->promote();
@@ -170,7 +171,12 @@ class operation {
         note_.reset();
     }
     [[gnu::noinline]] void finish() noexcept {
-        look_at_note();
+        try {
+            look_at_note();
+        } catch (...) {
+            note_->abandon();
+            return note_.reset();
+        }
         if (!work_ || work_->done()) return;
         try {
             if (std::uncaught_exceptions() > exceptions_)
@@ -229,13 +235,13 @@ concept range_of_handles = std::forward_iterator<decltype(std::ranges::begin(std
 struct handles {
     /// Takes the operation out of its handle, to be waited for elsewhere.
     template <handle Handle>
-    [[nodiscard]] static std::unique_ptr<pending> take(Handle&& h) noexcept {
+    [[nodiscard]] static std::unique_ptr<pending> take(Handle&& h) {
         h.look_at_note();
         return std::move(h.work_);
     }
     /// Null if there is nothing to wait for: the handle is empty, was never started, or its end has been reported.
     template <handle Handle>
-    [[nodiscard]] static pending* active(Handle& h) noexcept {
+    [[nodiscard]] static pending* active(Handle& h) {
         h.look_at_note();
         if (h.must_report_) return &completed_operation::instance();
         return h.work_ && h.work_->is_active() ? h.work_.get() : nullptr;
@@ -257,7 +263,7 @@ struct handles {
         return found;
     }
     template <range_of_handles Range>
-    [[nodiscard]] static pending* first_active(Range& all) noexcept {
+    [[nodiscard]] static pending* first_active(Range& all) {
         for (auto& each : all)
             if (pending* const work = active(each)) return work;
         return nullptr;
@@ -304,7 +310,7 @@ struct handles {
     }
     /// Those that can never be done fail.
     template <range_of_handles Range>
-    static void look_around_all(Range& all) noexcept {
+    static void look_around_all(Range& all) {
         for (auto& each : all)
             if (pending* const work = active(each); work != nullptr && !work->done()) work->look_around();
     }

@@ -20,6 +20,7 @@
 #include "allfold/error.hpp"
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/cause.hpp"
 
 /// @file
 /// Collectives that make progress while the thread that wants them computes.
@@ -43,14 +44,16 @@ template <communicator Comm>
 class progress_thread {
   public:
     /// Throws if the transport forbids calls from several threads.
-    explicit progress_thread(Comm& comm) : comm_(comm) {
+    explicit progress_thread(Comm& comm) : comm_(comm), exceptions_(std::uncaught_exceptions()) {
         comm.require_any_thread_allowed();
         thread_ = std::thread([this] { serve(); });
     }
     progress_thread(const progress_thread&) = delete;
     progress_thread& operator=(const progress_thread&) = delete;
-    /// Returns when everything that was started is done.
+    /// Returns when everything that was started is done, also what functions at the end of it start here meanwhile. If
+    /// it is destroyed by an exception with anything in flight, every other rank throws instead.
     ~progress_thread() {
+        finish();
         change([this] { is_ending_ = true; });
         thread_.join();
         relays_.end();
@@ -64,11 +67,7 @@ class progress_thread {
     /// that and return the operation instead.
     template <std::invocable<Comm&> F>
     [[nodiscard]] operation start(F f) {
-        if (std::this_thread::get_id() == thread_.get_id())
-            throw error(
-                errc::bad_argument,
-                "progress_thread: its own thread would wait for itself: start this on the communicator passed to "
-                "the function");
+        require_other_thread();
         auto made = std::make_unique<relay_of<F>>(*this, std::move(f));
         made->start();
         return operation(std::move(made));
@@ -106,10 +105,16 @@ class progress_thread {
         void orphan() noexcept override { progress(); }
         void drop() noexcept override {}
         void progress_all() override {
-            if (!this->done()) helper_.relays_.take_over();  // otherwise it may be gone
+            if (!this->done()) {  // otherwise it may be gone
+                helper_.require_other_thread();
+                helper_.relays_.take_over();
+            }
             background::progress_all();
         }
-        void wait(detail::erased_work& what) override { helper_.wait_for(what); }
+        void wait(detail::erased_work& what) override {
+            helper_.require_other_thread();
+            helper_.wait_for(what);
+        }
         void abandon_unwinding() noexcept override { helper_.abandon(*this); }
         [[nodiscard]] waiting blocked_on() const override { return {"progress_thread"}; }
         void check() const override {}
@@ -142,6 +147,14 @@ class progress_thread {
         F f_;
     };
 
+    void require_other_thread() const {
+        if (std::this_thread::get_id() == thread_.get_id())
+            throw error(
+                errc::bad_argument,
+                "progress_thread: its own thread would wait for itself: start this on the communicator passed to "
+                "the function");
+    }
+
     /// Notifies the other thread of a change.
     template <class Change>
     void change(Change what) {
@@ -165,13 +178,25 @@ class progress_thread {
     // The owner's side.
 
     void wait_for(detail::erased_work& what) {
-        relays_.take_over();
         for (;;) {
             const unsigned seen = changes_.load(std::memory_order_acquire);
+            relays_.take_over();  // each time: the other thread does so before it is refused to wait
             background::progress_all();
             if (what.poll()) return;
             what.check();  // an operation elsewhere may wait in vain
             if (what.poll()) return;
+            sleep(seen, relays_.in_flight_elsewhere());
+        }
+    }
+    /// Called first by the destructor.
+    void finish() noexcept {
+        relays_.take_over();
+        relays_.progress();
+        if (!relays_.empty() && std::uncaught_exceptions() > exceptions_) change([this] { is_abandoned_ = true; });
+        for (;;) {
+            const unsigned seen = changes_.load(std::memory_order_acquire);
+            background::progress_all();
+            if (relays_.empty()) return;
             sleep(seen, relays_.in_flight_elsewhere());
         }
     }
@@ -195,7 +220,7 @@ class progress_thread {
             const unsigned seen = changes_.load(std::memory_order_acquire);
             const orders now = take_orders();
             if (now.abandon) abort_all();
-            for (relay* const each : now.begin) begin(*each);
+            for (relay* const each : now.begin) now.abandon ? refuse(*each) : begin(*each);
             if (!in_flight_.empty())
                 wait_for_news(seen);
             else if (now.begin.empty() && now.end)
@@ -232,6 +257,9 @@ class progress_thread {
             failure = std::current_exception();
         }
         what.end(std::move(failure));  // last, and outside the handler: from here on only the owner uses the exception
+    }
+    static void refuse(relay& what) noexcept {
+        what.end(detail::make_failure(errc::peer_failed, {"progress_thread: abandoned with its communicator"}));
     }
     /// Makes progress until one of them is done, or something else has changed.
     void wait_for_news(unsigned seen) {
@@ -276,13 +304,14 @@ class progress_thread {
     }
     void abort_all() noexcept {
         try {
-            throw error(errc::peer_failed, "progress_thread: its rank exited with an exception");
+            throw detail::exception_in_flight();  // on the owner's thread
         } catch (...) {
             detail::abort_communicator(comm_);
         }
     }
 
     Comm& comm_;
+    int exceptions_;
     std::mutex mutex_;
     std::condition_variable news_;
     std::atomic<unsigned> changes_ = 0;

@@ -214,7 +214,7 @@ class task : public pending {
         drop_run();
         forget_memory();
         due_ = time_point::max();
-        failure_ = std::current_exception();
+        failure_ = current_cause().thrown;
         if (!failure_)  // another operation was destroyed by an exception that nobody has caught yet
             failure_ = make_failure(errc::peer_failed, {what_, ": abandoned with its communicator"});
         const background::running inside(comm_->background());  // nothing can be started during an abort
@@ -256,7 +256,11 @@ class task : public pending {
     }
     /// The exception cannot be examined yet: what peers are told is up to the transport.
     void abandon_unwinding() noexcept override {
-        fail(make_failure(errc::peer_failed, {what_, ": its rank exited with an exception"}));
+        try {
+            throw exception_in_flight();
+        } catch (const exception_in_flight&) {
+            fail(make_failure(errc::peer_failed, {what_, ": its rank exited with an exception"}));
+        }
     }
 
   protected:

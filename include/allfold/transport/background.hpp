@@ -50,6 +50,11 @@ class background {
             next->previous = previous;
             previous = next = this;
         }
+        void link_before(hook& h) noexcept {
+            previous = h.previous;
+            next = &h;
+            previous->next = h.previous = this;
+        }
         /// As the head of a list: appends `h`.
         void push_back(hook& h) noexcept { h.link_before(*this); }
         /// As the head of a list: visits all nodes, or the first `most`, even if nodes leave or join meanwhile.
@@ -61,13 +66,6 @@ class background {
                 here.link_before(*each->next);
                 if (each->owner != nullptr) visit(*each->owner);
             }
-        }
-
-      private:
-        void link_before(hook& h) noexcept {
-            previous = h.previous;
-            next = &h;
-            previous->next = h.previous = this;
         }
     };
 
@@ -333,11 +331,8 @@ class background {
             is_timed = true;
             ++timed_starts;
         }
-        /// Protects against a thread that takes a communicator over. Does nothing within `for_each`, which has locked
-        /// already.
-        [[nodiscard]] std::unique_lock<spin_lock> lock() noexcept {
-            return is_traversing_ ? std::unique_lock<spin_lock>() : std::unique_lock(spin_lock_);
-        }
+        /// Protects the list against threads that take communicators over.
+        [[nodiscard]] std::unique_lock<spin_lock> lock() noexcept { return std::unique_lock(spin_lock_); }
         /// How many have something in flight.
         [[nodiscard]] int busy() const noexcept { return busy_ - taken_.load(std::memory_order_relaxed); }
         void count_busy(int more) noexcept {
@@ -357,7 +352,7 @@ class background {
         /// Its rank never goes on, and may have stopped within a traversal.
         void abandon() noexcept {
             is_traversing_ = false;
-            spin_lock_.unlock();
+            members_.for_each([](background& b) { b.visits_.store(0, std::memory_order_release); });
         }
         /// Its thread ends.
         void retire() noexcept {
@@ -366,27 +361,48 @@ class background {
         }
         /// Called by another thread, which takes `b` over.
         void hand_over(background& b) noexcept {
-            const std::lock_guard lock(spin_lock_);
-            if (b.progress_set_.load(std::memory_order_relaxed) != this) return;
-            if (!b.empty()) taken_.fetch_add(1, std::memory_order_relaxed);
-            unlink(b);
+            while (!try_hand_over(b)) std::this_thread::yield();
         }
         /// Visits the communicators that have something in flight, and dismisses the others; but not within another
-        /// traversal, which may be at one that has become empty.
+        /// traversal, which may be at one that has become empty. A visit may call functions of the program, which may
+        /// wait for a thread that takes any other communicator over.
         template <class Visit>
         void for_each(Visit visit) noexcept {
-            const auto held = lock();
             const bool is_inside = std::exchange(is_traversing_, true);
-            members_.for_each([&](background& b) {
-                if (!b.empty())
-                    visit(b);
-                else if (!is_inside)
-                    unlink(b);
-            });
+            hook<background> here;  // stands after the one being visited, unless that is the last: a lock less
+            auto held = lock();
+            for (hook<background>*each = members_.next, *after = nullptr; each != &members_; each = after) {
+                after = each->next;
+                background* const b = each->owner;  // null for the position of an outer traversal
+                if (b == nullptr) continue;
+                if (b->empty()) {
+                    if (!is_inside) unlink(*b);
+                    continue;
+                }
+                const bool is_last = after == &members_;
+                if (!is_last) here.link_before(*after);
+                b->begin_visit();
+                held.unlock();
+                visit(*b);
+                b->end_visit();
+                if (is_last) break;
+                held.lock();
+                after = here.next;
+                here.leave();
+            }
             is_traversing_ = is_inside;
         }
 
       private:
+        /// False while its own thread makes progress on it.
+        [[nodiscard]] bool try_hand_over(background& b) noexcept {
+            const auto held = lock();
+            if (b.progress_set_.load(std::memory_order_relaxed) != this) return true;
+            if (b.visits_.load(std::memory_order_acquire) != 0) return false;
+            if (!b.empty()) taken_.fetch_add(1, std::memory_order_relaxed);
+            unlink(b);
+            return true;
+        }
         static void unlink(background& b) noexcept {
             b.member_.leave();
             b.progress_set_.store(nullptr, std::memory_order_release);
@@ -403,6 +419,12 @@ class background {
     static void for_each_of_this_thread(Visit visit) noexcept {
         if (in_flight()) progress_set::of_this_thread->for_each(visit);
     }
+
+    // Only the thread of its progress set visits it; others only look whether it does.
+    void begin_visit() noexcept {
+        visits_.store(visits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    }
+    void end_visit() noexcept { visits_.store(visits_.load(std::memory_order_relaxed) - 1, std::memory_order_release); }
 
     [[gnu::cold]] void take_over_from(progress_set* theirs) noexcept {
         if (theirs != nullptr) theirs->hand_over(*this);
@@ -471,6 +493,7 @@ class background {
     hook<work> known_;
     hook<background> member_{this};
     std::atomic<progress_set*> progress_set_{nullptr};
+    std::atomic<int> visits_{0};  // how many traversals are making progress on it, one within the other
     bool runs_ = false;
     std::uint32_t history_ = 0;
     std::uint64_t calls_ = 0;

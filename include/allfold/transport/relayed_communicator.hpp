@@ -457,7 +457,7 @@ inline void relayed_communicator::time_out(const waiting& where) {
 }
 
 inline void relayed_communicator::depart() noexcept {
-    if (std::uncaught_exceptions() > exceptions_) fail(detail::current_cause());
+    if (std::uncaught_exceptions() > exceptions_) fail(detail::unknown_cause());
     int others = 0;
     try {
         for_each_far([&](int r) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <thread>
 
 #include "allfold/error.hpp"
 #include "allfold/transport/background.hpp"
@@ -45,8 +46,14 @@ class self : public transport_defaults {
     }
     [[nodiscard]] bool lends(std::size_t, bool) const noexcept { return false; }
     template <pending_work Work>
-    void wait(Work& work, std::optional<std::chrono::steady_clock::time_point>) {
-        if (!work.poll()) nobody();
+    void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
+        while (!work.poll()) {
+            work.check();
+            if (deadline && std::chrono::steady_clock::now() >= *deadline)
+                throw error(errc::timeout, "self: the deadline of rank 0 of 1 has passed");
+            if (!background_.in_flight_elsewhere()) nobody();
+            std::this_thread::yield();  // what it waits for may be sent at the end of an operation elsewhere
+        }
     }
     template <pending_work Work>
     bool look_around(Work& work, std::optional<std::chrono::steady_clock::time_point>) {

@@ -651,7 +651,7 @@ inline void thread_communicator::abandon() noexcept {
 }
 
 inline void thread_communicator::depart() noexcept {
-    if (std::uncaught_exceptions() > exceptions_) world_.fail(rank_, detail::current_cause());
+    if (std::uncaught_exceptions() > exceptions_) world_.fail(rank_, detail::unknown_cause());
     board_.departed.store(true, std::memory_order_seq_cst);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     world_.teams_.leave(rank_);

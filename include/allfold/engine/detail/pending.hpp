@@ -201,11 +201,13 @@ class operation_note {
     /// Waits briefly for it, if it is likely to end soon.
     virtual void wait_briefly() noexcept = 0;
     virtual void take_over() noexcept = 0;
-    /// Turns it into a full call and returns that; null if it is done.
-    [[nodiscard]] virtual std::unique_ptr<pending> promote() noexcept = 0;
+    /// Turns it into a full call and returns that; null if it is done. Changes nothing if there is no memory for that.
+    [[nodiscard]] virtual std::unique_ptr<pending> promote() = 0;
+    /// Called in a handler, if it cannot be promoted and is about to be destroyed: makes every other rank throw.
+    virtual void abandon() noexcept = 0;
 
   protected:
-    enum class state : std::uint8_t { waits, is_call, done };
+    enum class state : std::uint8_t { waits, is_call, done, lost };
     std::atomic<state> state_{state::waits};
 };
 

@@ -94,8 +94,9 @@ class envelope_table {
   public:
     /// Adds an element that is in no list.
     [[gnu::always_inline]] void add(T& each) {
-        if (++count_ > room_) [[unlikely]]
+        if (count_ >= room_) [[unlikely]]
             grow();
+        ++count_;
         slot_of(each.source, each.label()).push_back_alone(each);
     }
     /// Adds an element before a later one.
@@ -168,17 +169,17 @@ class matching {
 
     void post(posted_receive& r) {
         r.number = ++posted_;
-        r.is_posted = true;
         if (r.is_open())
             open_.push_back(r);
         else
             waiting_.add(r);
+        r.is_posted = true;
     }
     /// Posts a short receive without wildcards.
     [[gnu::always_inline]] void post_exact(posted_receive& r) {
         r.number = ++posted_;
-        r.is_posted = true;
         waiting_.add(r);
+        r.is_posted = true;
     }
     [[gnu::always_inline]] void withdraw_exact(posted_receive& r) noexcept {
         r.is_posted = false;

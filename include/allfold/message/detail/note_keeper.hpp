@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "allfold/engine/operation.hpp"
@@ -60,14 +61,29 @@ class note_keeper_of final : public note_keeper {
         if (office_.notes() == 0 && !office_.owes_answers()) this->leave();
         office_.settle();  // last: this may have been destroyed from here on
     }
+    void abandon(receive_note& note) noexcept override {
+        office_.lose(note);
+        abort_communicator(comm_);
+    }
     void drop() noexcept override {
-        office_.promote_all();
+        office_.promote_or_lose_all();
         office_.in_flight().drop_all();
     }
-    void orphan() noexcept override { office_.promote_all(); }
+    void orphan() noexcept override {
+        try {
+            office_.promote_all();
+        } catch (...) {
+            office_.promote_or_lose_all();
+            abort_communicator(comm_);
+        }
+    }
     /// A rank that has waited this long has time for calls.
     void look_around() noexcept override {
-        if (!comm_.background().is_running()) office_.promote_all();
+        if (comm_.background().is_running()) return;
+        try {
+            office_.promote_all();
+        } catch (const std::bad_alloc&) {  // perhaps next time
+        }
     }
 
   private:

@@ -126,10 +126,23 @@ class post_office final : public background::resource {
         if (++notes_ == 1) keeper->start();
     }
     /// Turns all notes into calls.
-    void promote_all() noexcept {
-        matching_.for_each_waiting([](posted_receive& r) {
-            if (r.is_note) static_cast<void>(static_cast<receive_note&>(r).become_call());
+    void promote_all() {
+        for_each_note([](receive_note& each) { static_cast<void>(each.become_call()); });
+    }
+    /// The same on a communicator that is broken: a note for whose call there is no memory is lost.
+    void promote_or_lose_all() noexcept {
+        for_each_note([this](receive_note& each) {
+            try {
+                static_cast<void>(each.become_call());
+            } catch (...) {
+                lose(each);
+            }
         });
+    }
+    void lose(receive_note& r) noexcept {
+        if (r.is_posted) matching_.withdraw_exact(r);
+        forget_note();
+        r.lose();
     }
     /// Replaces a note by the call that it becomes, in the same position.
     void replace(receive_note& r, receiving& by) {
@@ -393,6 +406,12 @@ class post_office final : public background::resource {
         matching_.withdraw_exact(note);
         forget_note();
         note.end({source, tag, static_cast<std::size_t>(elements), false});
+    }
+    template <class Visit>
+    void for_each_note(Visit visit) const {
+        matching_.for_each_waiting([&](posted_receive& r) {
+            if (r.is_note) visit(static_cast<receive_note&>(r));
+        });
     }
     void forget_note() noexcept {
         if (--notes_ == 0 && owed_ == 0) keeper->leave();

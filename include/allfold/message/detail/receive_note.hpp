@@ -7,6 +7,7 @@
 
 #include "allfold/engine/detail/task_memory.hpp"
 #include "allfold/engine/operation.hpp"
+#include "allfold/error.hpp"
 #include "allfold/message/detail/matching.hpp"
 #include "allfold/message/detail/message_data.hpp"
 #include "allfold/message/options.hpp"
@@ -35,6 +36,8 @@ class note_keeper : public background::work {
         receiving* in = nullptr;
     };
     [[nodiscard]] virtual call call_of(receive_note& note) = 0;
+    /// Called in a handler: loses the note, and aborts the communicator.
+    virtual void abandon(receive_note& note) noexcept = 0;
 };
 
 class receive_note final : public posted_receive, public operation_note {
@@ -52,15 +55,18 @@ class receive_note final : public posted_receive, public operation_note {
         if (waits()) keeper_.poll_briefly(source);
     }
     void take_over() noexcept override {
-        if (waits())
-            keeper_.take_over();  // otherwise it may be gone
-        else if (!done())
-            call_->take_over_all();
+        if (waits()) return keeper_.take_over();  // otherwise it may be gone
+        if (call_) call_->take_over_all();
     }
-    [[nodiscard]] std::unique_ptr<pending> promote() noexcept override {
+    [[nodiscard]] std::unique_ptr<pending> promote() override {
         if (waits()) keeper_.take_over();
         if (waits()) become_call();
+        if (state_.load(std::memory_order_acquire) == state::lost)
+            throw error(errc::peer_failed, "receive: abandoned with its communicator");
         return std::move(call_);
+    }
+    void abandon() noexcept override {
+        if (waits()) keeper_.abandon(*this);
     }
     receiving& become_call() {
         note_keeper::call made = keeper_.call_of(*this);
@@ -74,6 +80,9 @@ class receive_note final : public posted_receive, public operation_note {
         if (status_out_ != nullptr) *status_out_ = found;
         state_.store(state::done, std::memory_order_release);
     }
+
+    /// There is no memory for the call that would report a failure.
+    void lose() noexcept { state_.store(state::lost, std::memory_order_release); }
 
   private:
     [[nodiscard]] bool waits() const noexcept { return state_.load(std::memory_order_acquire) == state::waits; }

@@ -39,14 +39,23 @@ struct cause {
     std::exception_ptr thrown = {};  // null if there is none, or it is not known
 };
 
-/// In a handler, the exception being handled. Otherwise a destructor is calling this while an exception unwinds the
-/// stack; that exception can be inspected only once it is caught.
+/// Handled while an exception unwinds the stack, in its place: it can be inspected only once it is caught, and until
+/// then the current exception, if there is any, is another one, with which an enclosing handler deals.
+struct exception_in_flight {};
+
+[[nodiscard]] inline cause unknown_cause() noexcept {
+    return {.why = text_if_possible({"it exited with an exception"}), .is_known = false};
+}
+
+/// Called in a handler.
 [[nodiscard]] inline cause current_cause() noexcept {
     cause found{.thrown = std::current_exception()};
-    found.is_known = found.thrown != nullptr;
+    if (found.thrown == nullptr) return unknown_cause();
     try {
         found.why = "it exited with an exception";
-        if (found.is_known) throw;
+        throw;
+    } catch (const exception_in_flight&) {
+        return unknown_cause();
     } catch (const error& e) {
         found.code = e.code();
         found.why = text_if_possible({e.what()});

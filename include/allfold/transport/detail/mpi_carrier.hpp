@@ -165,6 +165,10 @@ class carrier {
             if (place != job_.rank() && std::ranges::find(departed_, place, &departure::place) == departed_.end())
                 send_departed(place, every_team, 0);
     }
+    [[nodiscard]] bool has_received_all() {
+        const std::lock_guard lock(mutex_);  // another thread may be taking in what has arrived
+        return received_ == expected_;
+    }
     void drain();
     void count();
     template <class Begin, class IsFutile>
@@ -281,8 +285,9 @@ bool carrier::try_end(IsFutile is_futile) {
     if (!run_collective(ask, is_futile) || some_use_ != 0) return false;
     count();
     if (!run_collective(sum, is_futile)) return false;
-    while (received_ != expected_) drain();
+    while (!has_received_all()) drain();
     if (!run_collective(end, is_futile)) return false;
+    const std::lock_guard lock(mutex_);  // another thread may be polling it
     job_.close(true);
     return true;
 }
