@@ -34,7 +34,7 @@ concept output = std::is_lvalue_reference_v<X> || refers<std::remove_cvref_t<X>>
 /// Rejects operands that end with the call if other ranks may read them after it.
 template <bool Lasts, class... Options>
 [[nodiscard]] consteval bool require_lasting() {
-    constexpr bool lasts = Lasts || !(is_end_mode<Options> || ...);
+    constexpr bool lasts = Lasts || !(is_end_mode<std::remove_cvref_t<Options>> || ...);
     static_assert(
         lasts,
         "allfold: out_sync is for operands that outlive the call, since others may read them later: pass variables");
