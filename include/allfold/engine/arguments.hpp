@@ -357,7 +357,7 @@ class arguments : public bound_arguments {
         } else if constexpr (has_lower)
             if (!is_lowered) lower_results();
         finish_values();
-        if (where().receives) output_.unload(out_.get());
+        if (where().receives && where().writes) output_.unload(out_.get());
     }
 
     void leak() noexcept override {
