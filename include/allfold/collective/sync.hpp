@@ -33,7 +33,8 @@ enum class in_sync : std::uint8_t {
 enum class out_sync : std::uint8_t {
     none,  ///< as soon as this rank has its result. Others may still read its memory, which must be neither written
            ///< nor freed before all of them have entered a later collective. A root need not wait for late ranks.
-           ///< Gains nothing if ranks write each other's results, or for operators with `lower`
+           ///< Gains nothing if ranks write each other's results, for operators with `lower`, or where objects that
+           ///< lie in several places are packed
     mine,  ///< when no other rank uses this rank's memory any more: the default
     all    ///< when no rank uses any memory of the collective any more: for outputs that other ranks read as soon as
            ///< they have left. Costs a barrier, to which a deadline applies separately

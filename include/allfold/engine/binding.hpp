@@ -399,6 +399,13 @@ class binding : public bound_rows<X> {
         if constexpr (may_be_strided)
             this->for_each_view(x, [&]<std::size_t C>(auto& view) { load_column<C>(view, reads); });
     }
+    /// Whether `unload` moves objects, which are then no longer in the packed copy.
+    [[nodiscard]] bool moves_packed() const noexcept {
+        if constexpr (every_column<typename columns_of<element>::types>::copyable)
+            return false;
+        else
+            return !this->are_contiguous() && !is_scattered();
+    }
     /// After a call: moves a packed result to where the caller wants it.
     void unload(X& x) {
         if constexpr (may_be_strided && writable<X>)
