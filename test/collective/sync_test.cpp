@@ -259,6 +259,26 @@ TEST_CASE("what peers still read is neither moved nor lowered") {
     SUCCEED();
 }
 
+TEST_CASE("the deadline of a call is over when it has returned, however late others read") {
+    std::atomic<int> stage = 0;
+    const auto outcomes = outcomes_on_ranks(3, [&](auto& comm) {
+        std::vector<int> x(long_enough, comm.rank());
+        if (comm.rank() == 0) {
+            allfold::broadcast(comm, x, out_sync::none, allfold::direct(),
+                               allfold::deadline(std::chrono::milliseconds(20)));
+            stage = 1;
+        } else {
+            await(stage, 1);
+            std::this_thread::sleep_for(std::chrono::milliseconds(30));
+            allfold::broadcast(comm, x, out_sync::none, allfold::direct());
+        }
+        allfold::barrier(comm);
+        expect(x.back() == 0, "what a rank got that came late");
+    });
+    INFO(outcomes[0].text);
+    CHECK(outcomes[0].succeeded());
+}
+
 TEST_CASE("an operation that ended early may outlive its communicator, which waits for those who still read") {
     std::vector<int> x(long_enough, 5);
     operation outlives;
