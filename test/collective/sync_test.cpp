@@ -279,6 +279,42 @@ TEST_CASE("the deadline of a call is over when it has returned, however late oth
     CHECK(outcomes[0].succeeded());
 }
 
+namespace {
+
+/// Messages are sent, but long ones are lent.
+struct lending : allfold::forwarding<allfold::thread_communicator> {
+    static constexpr bool shares_memory = false;
+    using forwarding::forwarding;
+    ~lending() { background().end(this); }
+};
+
+}  // namespace
+
+TEST_CASE("collectives together may end early where ranks share no memory") {
+    for (const bool outlives : {false, true}) {
+        std::vector<int> x[2] = {std::vector<int>(long_enough, 1), std::vector<int>(long_enough, 2)};
+        std::atomic<int> stage = 0;
+        operation last;
+        on_ranks(2, [&](auto& base) {
+            lending comm(base);
+            auto& mine = x[comm.rank()];
+            if (comm.rank() == 0) await(stage, 1);
+            operation op = allfold::together.start(
+                comm, allfold::reduce.with(mine, allfold::sum(), allfold::root{0}, out_sync::none));
+            if (comm.rank() == 1) {
+                await_end(op);
+                stage = 1;
+                if (outlives) return static_cast<void>(last = std::move(op));
+            }
+            op = operation();
+            if (outlives) return;
+            allfold::barrier(comm);
+        });
+        CHECK(x[0].back() == 3);
+        CHECK(last.done());
+    }
+}
+
 TEST_CASE("an operation that ended early may outlive its communicator, which waits for those who still read") {
     std::vector<int> x(long_enough, 5);
     operation outlives;

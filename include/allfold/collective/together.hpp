@@ -83,7 +83,10 @@ class bundled final : public at_once<Comm> {
         : at_once<Comm>(comm, name_of_together, std::move(parts)), shared_(through.get()) {
         this->keep(std::move(through));
     }
-    ~bundled() override { this->leave_for_good(); }
+    ~bundled() override {
+        this->leave_for_good();
+        if (this->comm_ != nullptr) this->comm_->background().end(shared_);  // of parts that ended early
+    }
 
     void check() const override {
         at_once<Comm>::check();
