@@ -12,6 +12,7 @@
 #include "allfold/collective/all_gather.hpp"
 #include "allfold/collective/barrier.hpp"
 #include "allfold/engine/agreement.hpp"
+#include "allfold/engine/task.hpp"
 #include "allfold/error.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/rank_list.hpp"
@@ -30,6 +31,20 @@ template <class Comm>
         "allfold: this communicator cannot form teams: form them from a communicator of threads, MPI processes or a "
         "hierarchy");
     return team_forming_communicator<Comm>;
+}
+
+/// Forms a team, or does what precedes that. A rank that has no memory for it breaks the communicator, since others
+/// count on it. Errors do not: they tell other members what is wrong.
+template <communicator Comm, class Form>
+[[nodiscard]] auto form_or_abort(Comm& comm, const Form& form) {
+    try {
+        return form();
+    } catch (const error&) {
+        throw;
+    } catch (...) {
+        abort_communicator(comm);
+        throw;
+    }
 }
 
 }  // namespace detail
@@ -59,7 +74,7 @@ template <communicator Comm>
             barrier(comm);
             detail::undisturbed_barrier(comm, "subset");
         }
-        return comm.form_team(members);
+        return detail::form_or_abort(comm, [&] { return comm.form_team(members); });
     } else {
         return team<Comm>();
     }
@@ -107,9 +122,11 @@ template <communicator Comm>
 template <communicator Comm>
 [[nodiscard]] auto split(Comm& comm, color mine, int key = 0) {
     if constexpr (detail::require_team_forming<Comm>()) {
-        const rank_list members = detail::ranks_of_color(comm, mine, key);
-        if (comm.waits_to_form()) detail::undisturbed_barrier(comm, "split");
-        return comm.form_team(members);
+        return detail::form_or_abort(comm, [&] {
+            const rank_list members = detail::ranks_of_color(comm, mine, key);
+            if (comm.waits_to_form()) detail::undisturbed_barrier(comm, "split");
+            return comm.form_team(members);
+        });
     } else {
         return team<Comm>();
     }

@@ -143,18 +143,19 @@ outcome_of<V> issue_synchronised(Comm& comm, const Op& op, const operands_given<
         constexpr std::integral_constant<verb, verb::prepare> as_prepared;
         return handles::take(modes.out == out_sync::none ? issue_as(as_prepared, ends_early{}) : issue_as(as_prepared));
     };
+    const auto prepare_all = [&] {
+        return make_or_abort(
+            comm, [&] { return detail::prepare_synchronised(comm, Collective::promise.name, modes, limit, prepare); });
+    };
     if (modes.out == out_sync::none && only_copies<Collective>(comm, data)) modes.out = out_sync::mine;
     if (modes.in != in_sync::all && modes.out == out_sync::mine) return issue_as(std::integral_constant<verb, V>{});
     if constexpr (V == verb::call) {
-        if (modes.out == out_sync::none)
-            return hand_out<verb::start>(
-                       detail::prepare_synchronised(comm, Collective::promise.name, modes, limit, prepare))
-                .wait();
+        if (modes.out == out_sync::none) return hand_out<verb::start>(prepare_all()).wait();
         if (modes.in == in_sync::all) wait_in_barrier(comm, limit);
         issue_as(std::integral_constant<verb, verb::call>{});
         if (modes.out == out_sync::all) wait_in_barrier(comm, limit);
     } else {
-        return hand_out<V>(prepare_synchronised(comm, Collective::promise.name, modes, limit, prepare));
+        return hand_out<V>(prepare_all());
     }
 }
 

@@ -113,21 +113,25 @@ struct together_verbs {
     void operator()(Comm& comm, Parts... parts) const {
         if constexpr (Comm::shares_memory && (is_bound_call<Parts> && ...))
             if (make_or_abort(comm, [&] { return run_recalled(comm, parts...); })) return;
-        start(comm, std::move(parts)...).wait();
+        begin(comm, parts...).wait();
     }
     template <communicator Comm, class... Parts>
     [[nodiscard]] operation start(Comm& comm, Parts... parts) const {
-        std::unique_ptr<pending> all = make(comm, parts...);
-        all->start();
-        return operation(std::move(all));
+        return begin(comm, parts...);
     }
     template <communicator Comm, class... Parts>
     [[nodiscard]] persistent prepare(Comm& comm, Parts... parts) const {
-        return persistent(make(comm, parts...));
+        return persistent(make_or_abort(comm, [&] { return make(comm, parts...); }));
     }
 
   private:
     /// Runs the parts if the communicator remembers all of them; otherwise false.
+    template <communicator Comm, class... Parts>
+    [[nodiscard]] static operation begin(Comm& comm, Parts&... parts) {
+        std::unique_ptr<pending> all = make_or_abort(comm, [&] { return make(comm, parts...); });
+        all->start();
+        return operation(std::move(all));
+    }
     template <communicator Comm, class... Parts>
     [[nodiscard]] static bool run_recalled(Comm& comm, Parts&... parts) {
         if constexpr (Comm::has_short_path && sizeof...(Parts) > 0) {

@@ -646,6 +646,7 @@ inline void thread_communicator::time_out(const waiting& where) {
 /// Called from a handler, while the exception that is the cause can be inspected.
 inline void thread_communicator::abandon() noexcept {
     world_.fail(rank_, detail::current_cause());
+    world_.teams_.leave(rank_);
     for (int r = 0; r < size_; ++r)
         while (r != rank_ && world_.board(r).touching.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
 }

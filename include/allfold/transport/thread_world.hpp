@@ -152,7 +152,10 @@ class thread_world {
             const int share = size_ <= processors_ ? processors_ : std::max(1, processors_ * members.size() / size_);
             return std::shared_ptr<thread_world>(new thread_world(members.size(), share, tuning_));
         };
-        return teams_.join(at, members, rank, is_all, make, [this](int r) { return has_departed(r); });
+        const auto has_left = [this](int r) {
+            return has_departed(r) || (failure_.has_happened() && failure_.culprit() == r);
+        };
+        return teams_.join(at, members, rank, is_all, make, has_left);
     }
     void decline_team(lane at, int rank) { teams_.decline(at, rank); }
     [[noreturn, gnu::cold]] void throw_failure(int rank, const detail::rank_names& name, const char* during) {
