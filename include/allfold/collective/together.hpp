@@ -21,7 +21,8 @@
 namespace allfold {
 namespace detail {
 
-/// A collective and the arguments of a call to it: what `with` of a collective returns.
+/// A collective and the arguments of a call to it: what `with` of a collective returns. Refers to variables and keeps
+/// everything else, so it may be used as long as the variables live.
 template <class Collective, class... Arguments>
 class bound_call {
   public:
@@ -47,7 +48,7 @@ class bound_call {
     }
 
   private:
-    std::tuple<Arguments&&...> arguments_;
+    std::tuple<Arguments...> arguments_;
 };
 template <class T>
 inline constexpr bool is_bound_call = false;
@@ -125,13 +126,13 @@ struct together_verbs {
     }
 
   private:
-    /// Runs the parts if the communicator remembers all of them; otherwise false.
     template <communicator Comm, class... Parts>
     [[nodiscard]] static operation begin(Comm& comm, Parts&... parts) {
         std::unique_ptr<pending> all = make_or_abort(comm, [&] { return make(comm, parts...); });
         all->start();
         return operation(std::move(all));
     }
+    /// Runs the parts if the communicator remembers all of them; otherwise false.
     template <communicator Comm, class... Parts>
     [[nodiscard]] static bool run_recalled(Comm& comm, Parts&... parts) {
         if constexpr (Comm::has_short_path && sizeof...(Parts) > 0) {
@@ -184,7 +185,8 @@ struct together_verbs {
 ///
 /// - Afterwards each rank holds what the collectives would have given it if called one after another. All ranks name
 ///   the same collectives in the same order.
-/// - A part is any collective with any arguments and options; no part may use what another part writes.
+/// - A part is any collective with any arguments and options; no part may use what another part writes. It may be kept
+///   in a variable and used again: it refers to the variables that it was made with, and keeps all other arguments.
 /// - Cost: the rounds of the longest part, not the sum over all parts. If ranks do not share memory, messages of parts
 ///   with at most 2 KiB in all are copied into packets; those of longer parts, and of objects, are sent on their own.
 ///   If they do, short parts that are called together again cost hardly more than their messages.

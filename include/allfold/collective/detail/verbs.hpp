@@ -385,7 +385,7 @@ class folding_verbs : public verbs_without_communicator {
         return out_of_place<verb::prepare>(comm, std::forward<In>(in), std::forward<Out>(out), op, options...);
     }
 
-    /// The same as a part of `together`.
+    /// The same as a part of `together`, which may be used as long as the variables among its arguments live.
     template <class... Arguments>
     [[nodiscard]] auto with(Arguments&&... arguments) const {
         return bound_call<Collective, Arguments...>(std::forward<Arguments>(arguments)...);
@@ -529,7 +529,7 @@ class moving_verbs : public verbs_without_communicator {
         return out_of_place<verb::prepare>(comm, std::forward<In>(in), std::forward<Out>(out), options...);
     }
 
-    /// The same as a part of `together`.
+    /// The same as a part of `together`, which may be used as long as the variables among its arguments live.
     template <class... Arguments>
     [[nodiscard]] auto with(Arguments&&... arguments) const {
         return bound_call<Collective, Arguments...>(std::forward<Arguments>(arguments)...);
