@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/collective/sync.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <numeric>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -12,6 +14,10 @@
 
 #include "allfold/algebra/standard_functors.hpp"
 #include "allfold/collective.hpp"
+#include "allfold/collective/together.hpp"
+#include "allfold/data/tensor_view.hpp"
+#include "allfold/data/tensors.hpp"
+#include "allfold/transport/forwarding.hpp"
 #include "test/collective/sync_checks.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/oracle.hpp"
@@ -166,6 +172,147 @@ TEST_CASE("what is still read when its call has ended is waited for where its co
         });
     }
     SUCCEED();
+}
+
+namespace {
+
+/// Runs `start(comm)`, whose result rank 0 has before rank 1 has read what it needs, and then `check(comm)`.
+template <class Start, class Check>
+void read_late(bool enters_late, Start start, Check check) {
+    std::atomic<int> stage = 0;
+    on_ranks(2,
+             [&](auto& comm) {
+                 operation op;
+                 const bool is_late = comm.rank() == 1;
+                 if (!is_late) {
+                     op = start(comm);
+                     stage = 1;
+                     await(stage, enters_late ? 1 : 2);
+                     static_cast<void>(ends(op));
+                     stage = 3;
+                 } else {
+                     await(stage, enters_late ? 3 : 1);
+                     op = start(comm);
+                     static_cast<void>(op.done());
+                     stage = std::max(stage.load(), 2);
+                     await(stage, 3);
+                 }
+                 op.wait();
+                 check(comm);
+                 allfold::barrier(comm);
+             },
+             {.eager_bytes = 4096});
+}
+
+/// Adds numbers, of which the mean has another type: it cannot be made where they lie.
+struct average {
+    static constexpr allfold::law_set laws = allfold::law::associative | allfold::law::commutative;
+    double operator()(double a, double b) const { return a + b; }
+    static float lower(const double& total, int count) { return static_cast<float>(total / count); }
+};
+
+}  // namespace
+
+TEST_CASE("what peers still read is neither moved nor lowered") {
+    using strings = std::vector<std::string>;
+    const std::string text = "more than fits into a string without memory of its own";
+    for (const bool is_list : {false, true}) {
+        strings x[2] = {strings(8, text), strings(8)};
+        read_late(
+            true,
+            [&](auto& comm) {
+                strings& mine = x[comm.rank()];
+                const auto start_with = [&](auto of) {
+                    return allfold::broadcast.start(comm, of, out_sync::none, allfold::direct());
+                };
+                return is_list ? start_with(allfold::tensors(std::span(mine).first(1), std::span(mine).last(2)))
+                               : start_with(allfold::tensor<std::string, 1>(mine.data(), {4}, {2}));
+            },
+            [&](auto& comm) {
+                const strings& mine = x[comm.rank()];
+                expect(mine[0] == text && mine[6] == text, "broadcast: " + mine[0]);
+            });
+    }
+    strings shards[2] = {strings(2), strings(2)};
+    shards[0][1] = shards[1][0] = text;
+    std::vector<double> numbers[2] = {std::vector<double>(16384, 8), std::vector<double>(16384, 16)};
+    for (const bool is_late : {false, true}) {
+        read_late(
+            is_late,
+            [&](auto& comm) {
+                return allfold::all_gather.start(comm, shards[comm.rank()], allfold::shards{1, 0}, out_sync::none);
+            },
+            [&](auto& comm) { expect(shards[comm.rank()] == strings(2, text), "all_gather"); });
+        numbers[0].assign(numbers[0].size(), 8);
+        numbers[1].assign(numbers[1].size(), 16);
+        read_late(
+            is_late,
+            [&](auto& comm) {
+                return allfold::all_reduce.start(comm, numbers[comm.rank()], average(), allfold::ring(),
+                                                 allfold::window(1 << 20), out_sync::none);
+            },
+            [&](auto& comm) {
+                const auto& x = numbers[comm.rank()];
+                expect(x.front() == 12 && x.back() == 12, "all_reduce: " + std::to_string(x.back()));
+            });
+    }
+    SUCCEED();
+}
+
+TEST_CASE("the deadline of a call is over when it has returned, however late others read") {
+    std::atomic<int> stage = 0;
+    const auto outcomes = outcomes_on_ranks(3, [&](auto& comm) {
+        std::vector<int> x(long_enough, comm.rank());
+        if (comm.rank() == 0) {
+            allfold::broadcast(comm, x, out_sync::none, allfold::direct(),
+                               allfold::deadline(std::chrono::milliseconds(20)));
+            stage = 1;
+        } else {
+            await(stage, 1);
+            std::this_thread::sleep_for(std::chrono::milliseconds(30));
+            allfold::broadcast(comm, x, out_sync::none, allfold::direct());
+        }
+        allfold::barrier(comm);
+        expect(x.back() == 0, "what a rank got that came late");
+    });
+    INFO(outcomes[0].text);
+    CHECK(outcomes[0].succeeded());
+}
+
+namespace {
+
+/// Messages are sent, but long ones are lent.
+struct lending : allfold::forwarding<allfold::thread_communicator> {
+    static constexpr bool shares_memory = false;
+    using forwarding::forwarding;
+    ~lending() { background().end(this); }
+};
+
+}  // namespace
+
+TEST_CASE("collectives together may end early where ranks share no memory") {
+    for (const bool outlives : {false, true}) {
+        std::vector<int> x[2] = {std::vector<int>(long_enough, 1), std::vector<int>(long_enough, 2)};
+        std::atomic<int> stage = 0;
+        operation last;
+        on_ranks(2, [&](auto& base) {
+            lending comm(base);
+            auto& mine = x[comm.rank()];
+            if (comm.rank() == 0) await(stage, 1);
+            operation op = allfold::together.start(
+                comm, allfold::reduce.with(mine, allfold::sum(), allfold::root{0}, out_sync::none));
+            if (comm.rank() == 1) {
+                await_end(op);
+                stage = 1;
+                if (outlives) return static_cast<void>(last = std::move(op));
+            }
+            op = operation();
+            if (outlives) return;
+            allfold::barrier(comm);
+        });
+        CHECK(x[0].back() == 3);
+        CHECK(last.done());
+    }
 }
 
 TEST_CASE("an operation that ended early may outlive its communicator, which waits for those who still read") {

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
@@ -86,6 +88,37 @@ TEST_CASE("short messages of collectives together travel as one") {
         fewest = std::min(fewest, messages);
     }
     CHECK(fewest == one);
+}
+
+TEST_CASE("a collective to be put together may be kept, and used again") {
+    for (const bool is_far : {false, true}) {
+        const auto body = [](auto& comm) {
+            std::vector<int> x(3, 1), y(3, comm.rank());
+            const auto part = [&](int more) {  // its operator and options are gone when it is used
+                return allfold::all_reduce.with(x, allfold::commutative([more](int a, int b) { return a + b + more; }),
+                                                allfold::window{1 << 10});
+            };
+            const auto folds = part(100);
+            const auto from_last = allfold::broadcast.with(std::span(y), allfold::root{comm.size() - 1});
+            auto once = part(1000);
+            allfold::together(comm, folds, from_last);
+            expect(x[2] == 102 && y[2] == 1, "called");
+            allfold::persistent again = allfold::together.prepare(comm, from_last, folds);
+            y[2] = 10 * comm.rank();
+            again();
+            expect(x[2] == 304 && y[2] == 10, "prepared");
+            allfold::together.start(comm, std::move(once)).wait();
+            expect(x[2] == 1608, "started");
+        };
+        on_ranks(
+            2,
+            [&](auto& comm) {
+                remote far(comm);
+                is_far ? body(far) : body(comm);
+            },
+            roomy);
+    }
+    SUCCEED();
 }
 
 TEST_CASE("different collectives put together are a mismatch") {

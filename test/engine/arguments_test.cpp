@@ -453,3 +453,35 @@ TEST_CASE("an element whose copy throws is none") {
     }
     CHECK(fragile::alive == 0);
 }
+
+namespace {
+
+/// Cannot be assigned, but its bytes can be.
+struct numbered {
+    const int id;
+    double value;
+};
+
+}  // namespace
+
+TEST_CASE("elements that are only moved need no assignment, wherever they lie") {
+    on_ranks(2, [](auto& comm) {
+        const int self = comm.rank();
+        std::vector<numbered> x(4, numbered{self, 1.0 + self}), y(x);
+        const auto are_of = [](const std::vector<numbered>& of, std::size_t i, int rank) {
+            expect(of[i].id == rank && of[i].value == 1.0 + rank, "element " + std::to_string(i));
+        };
+        allfold::broadcast(comm, tensor<numbered, 1>(x.data(), {2}, {2}));
+        are_of(x, 0, 0);
+        are_of(x, 1, self);
+        are_of(x, 2, 0);
+        allfold::broadcast(comm, allfold::tensors(std::span(x).last(1), y), allfold::root{1});
+        are_of(x, 3, 1);
+        are_of(y, 3, 1);
+        std::vector<numbered> own(1, numbered{self, 1.0 + self});
+        allfold::all_gather(comm, own, std::span(y).first(2), allfold::shards{1, 0});
+        are_of(y, 0, 1);
+        are_of(y, 1, 0);
+    });
+    SUCCEED();
+}

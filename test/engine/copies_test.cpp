@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/collective.hpp"
 #include "allfold/data/tensor_view.hpp"
+#include "allfold/data/tensors.hpp"
 #include "allfold/engine/arguments.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/oracle.hpp"
@@ -23,7 +25,7 @@ namespace {
 
 /// The counters of one rank: ranks are threads.
 struct counts {
-    long copies = 0, lifts = 0, lowers = 0;
+    long copies = 0, assignments = 0, lifts = 0, lowers = 0;
 };
 thread_local counts here;
 
@@ -37,10 +39,12 @@ struct counted {
     counted& operator=(const counted& other) {
         value = other.value;
         ++here.copies;
+        ++here.assignments;
         return *this;
     }
     counted& operator=(counted&& other) noexcept {
         value = other.value;
+        ++here.assignments;
         return *this;
     }
     ~counted() = default;
@@ -170,4 +174,23 @@ TEST_CASE("a strided output is read only where the call leaves it as it is") {
     CHECK(elements_read<sum>(0) == 0);
     CHECK(elements_read<without_identity>(3) == 0);
     CHECK(elements_read<without_identity>(0) == 64);
+}
+
+TEST_CASE("in place the root of a broadcast or scatter does not write its operand") {
+    std::vector<long> written(3);
+    on_ranks(3, [&](auto& comm) {
+        const int self = comm.rank();
+        const std::size_t mine = self == 0 ? 6 : 2;
+        std::vector<counted> x(12, counted(self));
+        const tensor<counted, 1> odd(x.data(), {6}, {2}), part(x.data(), {mine}, {2});
+        const auto list = [&] { return allfold::tensors(std::span(x).first(4), std::span(x).last(2)); };
+        here.assignments = 0;
+        allfold::broadcast(comm, odd);
+        allfold::broadcast(comm, list());
+        allfold::scatter(comm, part);
+        written[static_cast<std::size_t>(self)] = here.assignments;
+        if (self > 0) expect(x[0].value == 0 && x[10].value == 0, "what a rank got");
+    });
+    CHECK(written[0] == 0);
+    CHECK(written[1] > 0);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <new>
@@ -8,12 +9,14 @@
 
 #include "allfold/collective.hpp"
 #include "allfold/collective/images.hpp"
+#include "allfold/collective/sync.hpp"
 #include "allfold/collective/together.hpp"
 #include "allfold/engine/progress_thread.hpp"
 #include "allfold/message.hpp"
 #include "allfold/transport/team.hpp"
 #include "allfold/transport/thread.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/ranks.hpp"
 
 /// @file
 /// Every allocation of one rank fails, one in each run: each time all ranks must end, and the caller must learn why.
@@ -92,7 +95,40 @@ void fail_each_allocation(Program program, bool stays = false) {
         }
 }
 
+/// The same if the rank that is short of memory then goes on, as the others do: the communicator is broken.
+template <class Program>
+void fail_each_allocation_and_go_on(Program program) {
+    long n = 0;
+    for (bool failed = true; failed; ++n) {
+        failed = false;
+        std::atomic<int> heard = 0;
+        test::on_ranks(2, [&](auto& comm) {
+            try {
+                if (comm.rank() == 1) {
+                    const short_of_memory here(n);
+                    program(comm);
+                } else {
+                    program(comm);
+                }
+            } catch (const std::exception&) {  // told again
+            }
+            if (comm.rank() == 1) failed = has_failed;
+            try {
+                allfold::barrier(comm);
+            } catch (const allfold::error&) {
+                ++heard;
+            }
+        });
+        INFO("allocation " << n);
+        REQUIRE(heard == (failed ? 2 : 0));
+    }
+    CHECK(n > 1);
+}
+
 const std::string text = "more than fits into a string without memory of its own";
+
+/// Operands of two ranks, in memory that is there in any case.
+int data[2][20000];
 
 }  // namespace
 
@@ -159,6 +195,25 @@ TEST_CASE("a rank that is out of memory with operations in flight releases the o
         auto all = helper.start([&](auto& there) { return all_reduce.start(there, x, sum{}); });
         all.wait();
     });
+}
+
+TEST_CASE("a rank that goes on where it was out of memory is told, and so are the others") {
+    fail_each_allocation_and_go_on([](auto& comm) {
+        const std::span x(data[comm.rank()], 10), y(data[comm.rank()] + 10, 10);
+        together.start(comm, all_reduce.with(x, sum{}), broadcast.with(y)).wait();
+    });
+    fail_each_allocation_and_go_on([](auto& comm) {
+        const std::span x(data[comm.rank()], 10), y(data[comm.rank()] + 10, 10000);
+        together(comm, all_reduce.with(x, sum{}), all_reduce.with(y, sum{}));
+        persistent again = together.prepare(comm, all_reduce.with(x, sum{}), broadcast.with(y));
+        again();
+    });
+    fail_each_allocation_and_go_on([](auto& comm) {
+        all_reduce.start(comm, std::span(data[comm.rank()], 10), sum{}, out_sync::all, in_sync::all).wait();
+    });
+    fail_each_allocation_and_go_on(
+        [](auto& comm) { all_reduce(comm, std::span(data[comm.rank()]), sum{}, out_sync::none); });
+    fail_each_allocation_and_go_on([](auto& comm) { static_cast<void>(split(comm, color{0}, comm.rank())); });
 }
 
 TEST_CASE("a rank that is out of memory where a team is formed releases the others") {

@@ -41,13 +41,14 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
         requires(sizes_of_blocks<Sizes> && !any_option<Out>)
     partition operator()(Comm& comm, In&& in, Sizes&& sizes, Out&& out, Options&&... options) const {
         partition layout = partition::even(0, comm.size());
-        by_sizes<verb::call, In, Sizes, Out>(comm, in, sizes, out, layout, options...);
+        (*this)(comm, std::forward<In>(in), sizes, std::forward<Out>(out), layout, options...);
         return layout;
     }
     template <communicator Comm, class In, class Sizes, output Out, any_option... Options>
         requires(sizes_of_blocks<Sizes> && !any_option<Out>)
     void operator()(Comm& comm, In&& in, Sizes&& sizes, Out&& out, partition& layout, Options&&... options) const {
-        by_sizes<verb::call, In, Sizes, Out>(comm, in, sizes, out, layout, options...);
+        if constexpr (require_lasting<std::is_lvalue_reference_v<In> || refers<std::remove_cvref_t<In>>, Options...>())
+            by_sizes<verb::call, In, Sizes, Out>(comm, in, sizes, out, layout, options...);
     }
     template <communicator Comm, class In, class Sizes, output Out, any_option... Options>
         requires(sizes_of_blocks<Sizes> && !any_option<Out>)

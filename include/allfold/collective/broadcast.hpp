@@ -44,6 +44,7 @@ struct broadcast_collective : moving_verbs<broadcast_collective> {
         if (!call.in_place && is_root) call.require_rows("the input", call.input_rows, call.output_rows);
         shape s = shape::whole(call.output_rows, 1);
         s.contributes = is_root;
+        s.writes = !(call.in_place && is_root);
         return s;
     }
 };

@@ -44,6 +44,7 @@ struct scatter_collective : moving_verbs<scatter_collective> {
         s.blocks = call.blocks_of(s.rows);
         s.input_rows = is_root ? s.rows : 0;
         s.contributes = is_root;
+        s.writes = !(call.in_place && is_root);
         s.result_first = s.blocks.offset(call.where.rank);
         s.result_rows = s.blocks.extent(call.where.rank);
         if (is_root) call.require_rows("the input", call.input_rows, s.rows);

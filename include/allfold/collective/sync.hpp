@@ -33,7 +33,8 @@ enum class in_sync : std::uint8_t {
 enum class out_sync : std::uint8_t {
     none,  ///< as soon as this rank has its result. Others may still read its memory, which must be neither written
            ///< nor freed before all of them have entered a later collective. A root need not wait for late ranks.
-           ///< Gains nothing if ranks write each other's results, or for operators with `lower`
+           ///< Gains nothing if ranks write each other's results, for operators with `lower`, or where objects that
+           ///< lie in several places are packed
     mine,  ///< when no other rank uses this rank's memory any more: the default
     all    ///< when no rank uses any memory of the collective any more: for outputs that other ranks read as soon as
            ///< they have left. Costs a barrier, to which a deadline applies separately
@@ -142,18 +143,19 @@ outcome_of<V> issue_synchronised(Comm& comm, const Op& op, const operands_given<
         constexpr std::integral_constant<verb, verb::prepare> as_prepared;
         return handles::take(modes.out == out_sync::none ? issue_as(as_prepared, ends_early{}) : issue_as(as_prepared));
     };
+    const auto prepare_all = [&] {
+        return make_or_abort(
+            comm, [&] { return detail::prepare_synchronised(comm, Collective::promise.name, modes, limit, prepare); });
+    };
     if (modes.out == out_sync::none && only_copies<Collective>(comm, data)) modes.out = out_sync::mine;
     if (modes.in != in_sync::all && modes.out == out_sync::mine) return issue_as(std::integral_constant<verb, V>{});
     if constexpr (V == verb::call) {
-        if (modes.out == out_sync::none)
-            return hand_out<verb::start>(
-                       detail::prepare_synchronised(comm, Collective::promise.name, modes, limit, prepare))
-                .wait();
+        if (modes.out == out_sync::none) return hand_out<verb::start>(prepare_all()).wait();
         if (modes.in == in_sync::all) wait_in_barrier(comm, limit);
         issue_as(std::integral_constant<verb, verb::call>{});
         if (modes.out == out_sync::all) wait_in_barrier(comm, limit);
     } else {
-        return hand_out<V>(prepare_synchronised(comm, Collective::promise.name, modes, limit, prepare));
+        return hand_out<V>(prepare_all());
     }
 }
 

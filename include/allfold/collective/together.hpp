@@ -21,7 +21,8 @@
 namespace allfold {
 namespace detail {
 
-/// A collective and the arguments of a call to it: what `with` of a collective returns.
+/// A collective and the arguments of a call to it: what `with` of a collective returns. Refers to variables and keeps
+/// everything else, so it may be used as long as the variables live.
 template <class Collective, class... Arguments>
 class bound_call {
   public:
@@ -47,7 +48,7 @@ class bound_call {
     }
 
   private:
-    std::tuple<Arguments&&...> arguments_;
+    std::tuple<Arguments...> arguments_;
 };
 template <class T>
 inline constexpr bool is_bound_call = false;
@@ -83,7 +84,10 @@ class bundled final : public at_once<Comm> {
         : at_once<Comm>(comm, name_of_together, std::move(parts)), shared_(through.get()) {
         this->keep(std::move(through));
     }
-    ~bundled() override { this->leave_for_good(); }
+    ~bundled() override {
+        this->leave_for_good();
+        if (this->comm_ != nullptr) this->comm_->background().end(shared_);  // of parts that ended early
+    }
 
     void check() const override {
         at_once<Comm>::check();
@@ -110,20 +114,24 @@ struct together_verbs {
     void operator()(Comm& comm, Parts... parts) const {
         if constexpr (Comm::shares_memory && (is_bound_call<Parts> && ...))
             if (make_or_abort(comm, [&] { return run_recalled(comm, parts...); })) return;
-        start(comm, std::move(parts)...).wait();
+        begin(comm, parts...).wait();
     }
     template <communicator Comm, class... Parts>
     [[nodiscard]] operation start(Comm& comm, Parts... parts) const {
-        std::unique_ptr<pending> all = make(comm, parts...);
-        all->start();
-        return operation(std::move(all));
+        return begin(comm, parts...);
     }
     template <communicator Comm, class... Parts>
     [[nodiscard]] persistent prepare(Comm& comm, Parts... parts) const {
-        return persistent(make(comm, parts...));
+        return persistent(make_or_abort(comm, [&] { return make(comm, parts...); }));
     }
 
   private:
+    template <communicator Comm, class... Parts>
+    [[nodiscard]] static operation begin(Comm& comm, Parts&... parts) {
+        std::unique_ptr<pending> all = make_or_abort(comm, [&] { return make(comm, parts...); });
+        all->start();
+        return operation(std::move(all));
+    }
     /// Runs the parts if the communicator remembers all of them; otherwise false.
     template <communicator Comm, class... Parts>
     [[nodiscard]] static bool run_recalled(Comm& comm, Parts&... parts) {
@@ -177,7 +185,8 @@ struct together_verbs {
 ///
 /// - Afterwards each rank holds what the collectives would have given it if called one after another. All ranks name
 ///   the same collectives in the same order.
-/// - A part is any collective with any arguments and options; no part may use what another part writes.
+/// - A part is any collective with any arguments and options; no part may use what another part writes. It may be kept
+///   in a variable and used again: it refers to the variables that it was made with, and keeps all other arguments.
 /// - Cost: the rounds of the longest part, not the sum over all parts. If ranks do not share memory, messages of parts
 ///   with at most 2 KiB in all are copied into packets; those of longer parts, and of objects, are sent on their own.
 ///   If they do, short parts that are called together again cost hardly more than their messages.

@@ -357,7 +357,13 @@ class arguments : public bound_arguments {
         } else if constexpr (has_lower)
             if (!is_lowered) lower_results();
         finish_values();
-        if (where().receives) output_.unload(out_.get());
+        if (where().receives && where().writes) output_.unload(out_.get());
+    }
+
+    /// Peers may read the folds until they are lowered where they lie, and objects until they are moved elsewhere.
+    [[nodiscard]] bool may_finish_early() const noexcept override {
+        constexpr bool lowers_in_place_only = has_lower && !has_lift;
+        return !lowers_in_place_only && !(where().writes && output_.moves_packed());
     }
 
     void leak() noexcept override {

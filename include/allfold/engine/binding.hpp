@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -93,6 +94,16 @@ inline constexpr bool refers =
     tensor_view<X> || is_records<std::remove_cvref_t<X>> || is_tensors<std::remove_cvref_t<X>> ||
     std::ranges::enable_borrowed_range<std::remove_cvref_t<X>>;
 
+/// Replaces an element by another one. Bytes always can be replaced, even if the elements they make up cannot be
+/// assigned.
+template <class T>
+void replace(T& old, T&& by) {
+    if constexpr (std::is_copy_assignable_v<T> || !std::is_trivially_copyable_v<T>)
+        old = std::move(by);
+    else
+        std::memcpy(static_cast<void*>(std::addressof(old)), std::addressof(by), sizeof(T));
+}
+
 /// Elements in memory of our own.
 template <class T>
 class packed {
@@ -120,11 +131,11 @@ class packed {
         capacity_ = count;
         if constexpr (std::is_trivially_copyable_v<T>) size_ = count;  // any value will do
     }
-    /// Constructs element i, which must be the next one, or assigns to it if it exists already: its address does not
+    /// Constructs element i, which must be the next one, or replaces it if it exists already: its address does not
     /// change.
     void put(std::size_t i, T value) {
         if (i < size_) {
-            data_[i] = std::move(value);
+            detail::replace(data_[i], std::move(value));
         } else {
             std::construct_at(data_ + size_, std::move(value));
             ++size_;
@@ -388,6 +399,13 @@ class binding : public bound_rows<X> {
         if constexpr (may_be_strided)
             this->for_each_view(x, [&]<std::size_t C>(auto& view) { load_column<C>(view, reads); });
     }
+    /// Whether `unload` moves objects, which are then no longer in the packed copy.
+    [[nodiscard]] bool moves_packed() const noexcept {
+        if constexpr (every_column<typename columns_of<element>::types>::copyable)
+            return false;
+        else
+            return !this->are_contiguous() && !is_scattered();
+    }
     /// After a call: moves a packed result to where the caller wants it.
     void unload(X& x) {
         if constexpr (may_be_strided && writable<X>)
@@ -470,7 +488,7 @@ class binding : public bound_rows<X> {
         if constexpr (tensor_view<V> || is_tensors<std::remove_cv_t<V>>) {
             if (!this->strided_[C] || is_scattered()) return;
             auto* next = std::get<C>(copies_).data();
-            for_each_of(view, [&](type_of<C>& x) { x = std::move(*next++); });
+            for_each_of(view, [&](type_of<C>& x) { detail::replace(x, std::move(*next++)); });
         }
     }
     template <class V, class Visit>

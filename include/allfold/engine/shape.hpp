@@ -84,6 +84,7 @@ struct shape {
     int contributions = 1;                            ///< how many operands the result stands for
     bool contributes = true;                          ///< whether this rank's input matters
     bool receives = true;                             ///< whether this rank gets a result
+    bool writes = true;                               ///< false if that is its own operand, already in place
     bool own_lengths = false;                         ///< each rank has lengths of its own, unknown to the others
     partition blocks = partition::even(0, 1);         ///< of the input, if the collective cuts it, not a schedule
     partition result_blocks = partition::even(0, 1);  ///< of the result, if it cuts for pairs or owners

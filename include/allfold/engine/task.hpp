@@ -321,7 +321,7 @@ class task : public pending {
     void complete() noexcept {
         leave();
         forget_memory();
-        if (is_timed()) hooks::forget_deadline(*comm_, this);
+        forget_deadline();
         call_back();
         done_.store(true, std::memory_order_release);  // last: from here on another thread may destroy it
     }
@@ -341,6 +341,12 @@ class task : public pending {
         if (comm_->holds_memory()) leak();
     }
 
+    /// From here on it takes as long as it takes.
+    void forget_deadline() noexcept {
+        if (!is_timed()) return;
+        hooks::forget_deadline(*comm_, this);
+        due_ = time_point::max();
+    }
     /// From here on the program may change its memory.
     void forget_memory() noexcept {
         if constexpr (watching_memory<Comm>) comm_->forget_memory(this);
@@ -422,6 +428,7 @@ class execution_task final : public task<Comm> {
             return false;
         arguments_->finish(run_.lowers());
         this->forget_memory();
+        this->forget_deadline();
         return is_finished_ = true;
     }
     void detach() noexcept override {

@@ -34,7 +34,7 @@ concept output = std::is_lvalue_reference_v<X> || refers<std::remove_cvref_t<X>>
 /// Rejects operands that end with the call if other ranks may read them after it.
 template <bool Lasts, class... Options>
 [[nodiscard]] consteval bool require_lasting() {
-    constexpr bool lasts = Lasts || !(is_end_mode<Options> || ...);
+    constexpr bool lasts = Lasts || !(is_end_mode<std::remove_cvref_t<Options>> || ...);
     static_assert(
         lasts,
         "allfold: out_sync is for operands that outlive the call, since others may read them later: pass variables");
@@ -385,7 +385,7 @@ class folding_verbs : public verbs_without_communicator {
         return out_of_place<verb::prepare>(comm, std::forward<In>(in), std::forward<Out>(out), op, options...);
     }
 
-    /// The same as a part of `together`.
+    /// The same as a part of `together`, which may be used as long as the variables among its arguments live.
     template <class... Arguments>
     [[nodiscard]] auto with(Arguments&&... arguments) const {
         return bound_call<Collective, Arguments...>(std::forward<Arguments>(arguments)...);
@@ -529,7 +529,7 @@ class moving_verbs : public verbs_without_communicator {
         return out_of_place<verb::prepare>(comm, std::forward<In>(in), std::forward<Out>(out), options...);
     }
 
-    /// The same as a part of `together`.
+    /// The same as a part of `together`, which may be used as long as the variables among its arguments live.
     template <class... Arguments>
     [[nodiscard]] auto with(Arguments&&... arguments) const {
         return bound_call<Collective, Arguments...>(std::forward<Arguments>(arguments)...);
