@@ -98,6 +98,10 @@ template <class Collective, class Op, class T>
 template <class F, class X>
 concept operation_on = !tensor_view<F> && !element_range<F> && binary_operation<std::remove_cvref_t<F>, element_of<X>>;
 
+template <class X>
+inline constexpr bool is_address =
+    std::is_pointer_v<std::remove_cvref_t<X>> && !std::is_function_v<std::remove_pointer_t<std::remove_cvref_t<X>>>;
+
 /// Rejects pointers: on another rank an address is meaningless, or means something else.
 template <class X>
 [[nodiscard]] consteval bool require_no_pointer() {
@@ -168,7 +172,9 @@ inline constexpr bool has_custom_path = custom_path<std::remove_cvref_t<X>>::exi
 template <bool Folds, class X, class... Rest>
 consteval void explain_arguments() {
     constexpr bool fits_no_form = sizeof(X) == 0;
-    if constexpr (Folds && sizeof...(Rest) == 0)
+    if constexpr (is_address<X> || (is_address<Rest> || ...))
+        static_cast<void>((require_no_pointer<X>() && ... && require_no_pointer<Rest>()));
+    else if constexpr (Folds && sizeof...(Rest) == 0)
         static_assert(fits_no_form, "allfold: this collective needs an operator: pass one, such as sum{}");
     else
         static_assert(fits_no_form,
