@@ -171,7 +171,7 @@ concept schedule_check = requires(const contract& goal, const any_schedule& s) {
 
 /// Identifies a list of tensors, or a list of shards; it must be the same on all ranks.
 struct list_mark {
-    std::uint64_t value;
+    std::uint64_t value = 0;
     const char* text = "";  ///< looked up by other ranks if theirs differs
 };
 
