@@ -47,8 +47,8 @@ class destinations {
     destinations(std::initializer_list<int> ranks) : ranks_(ranks) {}
     template <class Ranks>
         requires std::integral<std::remove_cvref_t<decltype(*std::begin(std::declval<const Ranks&>()))>>
-    explicit destinations(const Ranks& ranks) {
-        for (const auto rank : ranks) ranks_.push_back(std::in_range<int>(rank) ? static_cast<int>(rank) : -1);
+    explicit destinations(const Ranks& ranks) {  // + since in_range takes no characters
+        for (const auto rank : ranks) ranks_.push_back(std::in_range<int>(+rank) ? static_cast<int>(rank) : -1);
     }
     [[nodiscard]] const std::vector<int>& ranks() const noexcept { return ranks_; }
 
@@ -95,7 +95,7 @@ class shards {
     template <class Blocks>
         requires std::integral<std::remove_cvref_t<decltype(*std::begin(std::declval<const Blocks&>()))>>
     explicit shards(const Blocks& blocks) {
-        for (const auto block : blocks) blocks_.push_back(std::in_range<int>(block) ? static_cast<int>(block) : -1);
+        for (const auto block : blocks) blocks_.push_back(std::in_range<int>(+block) ? static_cast<int>(block) : -1);
     }
     [[nodiscard]] const std::vector<int>& blocks() const noexcept { return blocks_; }
 
@@ -113,8 +113,8 @@ class displacements {
         requires std::integral<std::remove_cvref_t<decltype(*std::begin(std::declval<const Elements&>()))>>
     explicit displacements(const Elements& elements) {
         for (const auto first : elements) {
-            if (!std::in_range<std::size_t>(first))
-                throw error(errc::bad_argument, detail::text({"displacements: ", first, " is below 0"}));
+            if (!std::in_range<std::size_t>(+first))
+                throw error(errc::bad_argument, detail::text({"displacements: ", +first, " is below 0"}));
             first_.push_back(static_cast<std::size_t>(first));
         }
     }
