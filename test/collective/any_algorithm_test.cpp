@@ -35,9 +35,7 @@ std::vector<typename Algebra::element> outcome_with(allfold::thread_communicator
     const auto ranks = static_cast<std::size_t>(comm.size());
     std::vector<typename Algebra::element> in(ranks), out(ranks);
     for (std::size_t i = 0; i < ranks; ++i) in[i] = Algebra::sample(comm.rank(), i);
-    const auto cut = [&](auto& whole, bool is_block) {
-        return std::span(whole).first(is_block ? 1 : ranks);
-    };
+    const auto cut = [&](auto& whole, bool is_block) { return std::span(whole).first(is_block ? 1 : ranks); };
     const bool takes_block =
         std::string_view(promise.name) == "all_gather" || std::string_view(promise.name) == "gather";
     const bool gives_block =
@@ -67,9 +65,10 @@ void check_all_algorithms(const Collective& call, int size) {
             // Ranks may name the same algorithm in any of three ways.
             const auto known = any_algorithm<Collective>::names();
             const bool has_name = std::ranges::find(known, name) != known.end();
-            const auto mixed = comm.rank() == 0              ? outcome_with<Algebra>(comm, call, chosen)
-                               : has_name && comm.rank() % 2 ? outcome_with<Algebra>(comm, call, any_algorithm(call, name))
-                                                             : outcome_with<Algebra>(comm, call, named);
+            const auto mixed = comm.rank() == 0 ? outcome_with<Algebra>(comm, call, chosen)
+                               : has_name && comm.rank() % 2
+                                   ? outcome_with<Algebra>(comm, call, any_algorithm(call, name))
+                                   : outcome_with<Algebra>(comm, call, named);
             expect(mixed == expected, "another outcome where ranks name it in several ways");
         }));
     });
@@ -105,6 +104,9 @@ TEST_CASE("an algorithm is found by its name, however that is spelled") {
                                                                          "ring", "two-level", "two-level halving"});
     for (const char* spelled : {"recursive doubling", "recursive_doubling", "Recursive-Doubling"})
         CHECK(all_reduce_algorithm(allfold::all_reduce, spelled).name() == std::string_view("recursive doubling"));
+    for (const char* type : {"binomial", "scatter_all_gather", "Two-Level"})  // as the documentation lists them
+        CHECK_NOTHROW(any_algorithm(allfold::broadcast, type));
+    CHECK(any_algorithm(allfold::exclusive_scan, "one_two_three_doubling").name() == std::string_view("123-doubling"));
     try {
         const any_algorithm unknown(allfold::broadcast, "rings");
         FAIL(unknown.name());

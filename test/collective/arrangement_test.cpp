@@ -231,6 +231,38 @@ void require_error(errc code, const char* words, Call call) {
 
 }  // namespace
 
+TEST_CASE("one rank has blocks at displacements, and others have them one after another") {
+    on_all_kinds_of_ranks([](auto& comm) {
+        const auto ranks = static_cast<std::size_t>(comm.size());
+        const bool has_gaps = comm.rank() == 0;
+        for (int turn = 0; turn < 6; ++turn) {
+            std::vector<std::size_t> lengths(ranks, 2), first;
+            lengths[ranks - 1] += static_cast<std::size_t>(turn % 2);
+            for (std::size_t r = 0; r < ranks; ++r) first.push_back(3 * r);
+            const auto blocks = allfold::partition::sizes(lengths);
+            const std::vector<int> own(blocks.extent(comm.rank()), comm.rank());
+            std::vector<int> all(has_gaps ? 3 * ranks : blocks.total(), -1), expected(all);
+            for (std::size_t r = 0; r < ranks; ++r)
+                for (std::size_t i = 0; i < lengths[r]; ++i)
+                    expected[(has_gaps ? first[r] : 2 * r) + i] = static_cast<int>(r);
+            if (has_gaps)
+                allfold::all_gather(comm, own, all, blocks, allfold::displacements(first));
+            else
+                allfold::all_gather(comm, own, all, blocks);
+            expect(all == expected, "all_gather, turn " + std::to_string(turn));
+        }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("lists of blocks, ranks and places are made from any integers, characters too") {
+    CHECK(allfold::shards(std::vector<char>{1, 0}).blocks() == std::vector<int>{1, 0});
+    CHECK(allfold::shards(std::vector<long long>{1LL << 32}).blocks() == std::vector<int>{-1});
+    CHECK(allfold::destinations(std::vector<unsigned char>{2, 1}).ranks() == std::vector<int>{2, 1});
+    CHECK(allfold::displacements(std::vector<char>{4, 0}).elements() == std::vector<std::size_t>{4, 0});
+    CHECK_THROWS_WITH(allfold::displacements(std::vector<signed char>{-4}), "displacements: -4 is below 0");
+}
+
 TEST_CASE("ranks that know only their own block learn which is whose with one all_gather") {
     on_all_kinds_of_ranks([](auto& comm) {
         const int own = (comm.size() - comm.rank()) % comm.size();

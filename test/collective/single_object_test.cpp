@@ -96,6 +96,33 @@ TEST_CASE("ranges, and collectives that cut into blocks, return nothing") {
         std::same_as<float, decltype(allfold::broadcast(std::declval<comm>(), std::declval<const float&>()))>);
 }
 
+namespace {
+
+/// An element, although it has a name, as algorithms have.
+struct body {
+    static constexpr const char* name = "body";
+    int mass = 0;
+};
+
+}  // namespace
+
+TEST_CASE("an element whose type has a name is no algorithm") {
+    on_some_ranks([](auto& comm) {
+        const auto ranks = static_cast<std::size_t>(comm.size());
+        body own{comm.rank()};
+        std::vector<body> all(ranks);
+        allfold::broadcast(comm, own);
+        expect(own.mass == 0, "broadcast");
+        if (comm.rank() == 0)
+            for (std::size_t r = 0; r < ranks; ++r) all[r].mass = static_cast<int>(r);
+        allfold::scatter(comm, all, own);
+        expect(own.mass == comm.rank(), "scatter");
+        allfold::permute(comm, own, allfold::shift{1});
+        expect(own.mass == (comm.rank() + comm.size() - 1) % comm.size(), "permute");
+    });
+    SUCCEED();
+}
+
 TEST_CASE("a whole vector is one element in a span of one") {
     on_some_ranks([](auto& comm) {
         const auto merge = allfold::commutative([](const std::vector<int>& a, const std::vector<int>& b) {

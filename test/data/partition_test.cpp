@@ -61,6 +61,20 @@ TEST_CASE("blocks of grains end within a grain at the end only") {
     CHECK_THROWS_WITH(partition::even_grains(70, 3, 0), "partition: the grain must not be 0");
 }
 
+TEST_CASE("partitions of as many elements as there can be add up") {
+    constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+    for (const std::size_t total : {std::size_t{0}, std::size_t{10}, most - 1, most})
+        for (const int blocks : {1, 2, 4, 7}) {
+            INFO(total << " elements in " << blocks << " blocks");
+            check_adds_up(partition::even(total, blocks), total);
+            check_adds_up(partition::ceil(total, blocks), total);
+            for (const std::size_t grain : {std::size_t{16}, most / 2, most / 2 + 1, most})
+                check_adds_up(partition::even_grains(total, blocks, grain), total);
+        }
+    CHECK(extents(partition::even_grains(10, 4, most)) == std::vector<std::size_t>{10, 0, 0, 0});
+    CHECK(extents(partition::ceil(most, 2)) == std::vector<std::size_t>{most / 2 + 1, most / 2});
+}
+
 TEST_CASE("sizes can be anything, zero too") {
     const auto p = partition::sizes({0, 3, 0, 4});
     CHECK(extents(p) == std::vector<std::size_t>{0, 3, 0, 4});

@@ -349,6 +349,67 @@ TEST_CASE("nobody touches the objects of a rank that has left by an exception") 
     }
 }
 
+namespace {
+
+thread_local bool copies_throw = false;
+/// Throws when it is copied, on some ranks.
+struct fragile {
+    fragile() = default;
+    fragile(const fragile&) {
+        if (copies_throw) throw boom();
+    }
+    fragile& operator=(const fragile&) = default;
+};
+struct fragile_mean : fragile {
+    static constexpr allfold::law_set laws = allfold::law::associative | allfold::law::commutative;
+    [[nodiscard]] double operator()(double a, double b) const { return a + b; }
+    [[nodiscard]] double lower(const double& all, int n) const { return all / n; }
+};
+
+}  // namespace
+
+TEST_CASE("a rank on which an operand or an operator cannot be copied releases the others, although it stays") {
+    const auto check = [](auto call) {
+        std::atomic<bool> has_ended = false;
+        on_ranks(2, [&](auto& comm) {
+            copies_throw = comm.rank() == culprit;
+            const outcome own = outcome_of([&] { call(comm); });
+            copies_throw = false;
+            if (comm.rank() == culprit) {
+                expect(own.text == "boom", own.text);
+                while (!has_ended) std::this_thread::yield();
+            } else {
+                expect(own.code == errc::peer_failed && own.says("boom"), own.text);
+                has_ended = true;
+            }
+        });
+    };
+    check([](auto& comm) {
+        const fragile x;
+        static_cast<void>(allfold::all_reduce(
+            comm, x, allfold::commutative([](const fragile&, const fragile&) { return fragile(); })));
+    });
+    check([](auto& comm) {
+        const fragile x;
+        static_cast<void>(allfold::broadcast(comm, x));
+    });
+    const fragile_mean mean;
+    check([&](auto& comm) {
+        std::vector<double> x(2);
+        double all = 0;
+        allfold::all_reduce.start(comm, allfold::distributed(x, allfold::block_cyclic{2, 0, 4}), all, mean).wait();
+    });
+    check([&](auto& comm) {
+        double x = 1, all = 0;
+        allfold::all_reduce.start(comm, allfold::images(x, x), all, mean).wait();
+    });
+    check([&](auto& comm) {
+        double x = 1, all = 0;
+        allfold::all_reduce(comm, allfold::images(x, x), all, mean);
+    });
+    SUCCEED();
+}
+
 TEST_CASE("a rank that only tests an operation and never waits learns of a failure") {
     for (const int size : group_sizes_here)
         for (const std::size_t n : lengths) {

@@ -14,6 +14,9 @@
 
 #include "every_header.hpp"
 
+/// Functions of the library have types of this name inside.
+struct state {};
+
 template <class Comm>
 static void use(Comm& comm) {
     using namespace allfold;
@@ -44,8 +47,8 @@ static void use(Comm& comm) {
     located<float> lowest{1, 2};
     all_reduce(comm, lowest, min_loc{});
     std::vector<float> m(1), l(1), s(4);
-    records state{m, l, tensor<float, 2>(s.data(), {1, 4})};
-    all_reduce(comm, state, online_softmax{});
+    records softmax{m, l, tensor<float, 2>(s.data(), {1, 4})};
+    all_reduce(comm, softmax, online_softmax{});
     float total = 0;
     reduce(comm, images(x, y), total, sum{});
     inclusive_scan(comm, distributed(x, block_cyclic{1, 0, ranks * ranks}),

@@ -91,6 +91,14 @@ TEST_CASE("groups have sizes and ranks, are translated, compared and combined") 
     SUCCEED();
 }
 
+TEST_CASE("a union has this rank's number whichever group knows it") {
+    on_ranks(3, [](allfold::thread_communicator& comm) {
+        const group none, some = group::of(comm).include({1, 2});
+        expect((none | some).rank() == some.rank() && (some | none).rank() == some.rank(), "union");
+    });
+    SUCCEED();
+}
+
 TEST_CASE("union, intersection and difference are those of sets, in the order of the first group") {
     const unsigned seed = std::random_device{}();
     INFO("seed " << seed);

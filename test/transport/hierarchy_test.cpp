@@ -18,6 +18,7 @@
 #include "allfold/engine/operation.hpp"
 #include "allfold/message.hpp"
 #include "allfold/schedule/binomial.hpp"
+#include "allfold/transport/group.hpp"
 #include "test/collective/all_reduce_checks.hpp"
 #include "test/collective/all_to_all_checks.hpp"
 #include "test/collective/gather_checks.hpp"
@@ -528,6 +529,15 @@ TEST_CASE("operations in flight on a team of a hierarchy, more than a rank may r
         if (comm.rank() == 1) std::ranges::reverse(all);
         wait_all(all);
         expect(x == std::vector(many, 3), "the sums");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a group is that of a team of a hierarchy") {
+    on_threads_of_threads(2, 2, [](auto& comm) {
+        const auto team = allfold::subset(comm, {3, 1, 2});
+        const auto members = allfold::group::of(comm, team);
+        expect(members.rank() == (team ? team->rank() : -1), "its rank");
     });
     SUCCEED();
 }

@@ -59,6 +59,22 @@ TEST_CASE("a list of ranks finds its ranks, listed or strided") {
     CHECK_THROWS_AS(rank_list::strided(0, -1), allfold::error);
 }
 
+TEST_CASE("a list of ranks, and a team, that has been moved from is empty") {
+    for (rank_list moved : {rank_list{4, 0, 2}, rank_list::strided(4, 3, -2)}) {
+        const rank_list before = moved, first = std::move(moved);
+        CHECK((first == before && moved.empty() && moved.find(4) == -1));
+        moved = before;
+        rank_list second;
+        second = std::move(moved);
+        CHECK((second == before && moved.empty() && moved.find(0) == -1));
+    }
+    on_ranks(2, [](communicator& comm) {
+        auto from = allfold::subset(comm, {1, 0});
+        const auto to = std::move(from);
+        expect(to.members().size() == 2 && !from && from.members().empty(), "moved");
+    });
+}
+
 TEST_CASE("teams of threads fold among their members") {
     for (const int P : {1, 2, 3, 5, 8}) on_ranks(P, [](communicator& comm) { check_teams(comm); });
     SUCCEED();

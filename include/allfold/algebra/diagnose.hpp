@@ -13,6 +13,7 @@
 #include "allfold/algebra/row.hpp"
 #include "allfold/algebra/standard_functors.hpp"
 #include "allfold/algebra/stretch.hpp"
+#include "allfold/data/tensor_view.hpp"
 
 /// @file
 /// Reports in one line what is wrong with an operator and what to write instead. A collective asks first and compiles
@@ -101,7 +102,7 @@ template <class Op, class T>
         static_assert(fine,
                       "allfold: a bool is a truth value: fold with allfold::logical_or{} or logical_and{}, or count in "
                       "an int");
-    else if constexpr (!binary_operation<operation, T> && std::ranges::range<T> && !is_row<T>)
+    else if constexpr (!binary_operation<operation, T> && std::ranges::range<T> && !is_row<T> && !is_string<T>)
         static_assert(fine,
                       "allfold: the elements here are themselves ranges, which this operator does not fold: pass a "
                       "span or a tensor of what they contain");

@@ -26,8 +26,9 @@ namespace allfold {
 ///     if (n < 1000) chosen = any_algorithm(all_reduce, direct{});  // or any that the caller knows by type
 ///     all_reduce(comm, x, sum{}, chosen);
 ///
-/// - Names are those of `names()`: what allfold itself may choose for the collective, on any transport. Case does not
-///   matter, nor whether words are separated by a space, a hyphen or an underscore.
+/// - Names are those of `names()`: what allfold itself may choose for the collective, on any transport; or those of
+///   their types, such as `binomial`. Case does not matter, nor whether words are separated by a space, a hyphen or an
+///   underscore.
 /// - A call does what it does with the algorithm as its type, and matches such calls of other ranks. What the compiler
 ///   checks for those is checked when the call is made.
 /// - Errors of a call: `bad_argument` if the algorithm has no schedule for this number of ranks or for several threads
@@ -85,11 +86,16 @@ class any_algorithm {
         if (c == '-' || c == '_') return ' ';
         return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
     }
+    [[nodiscard]] static bool is_name_of(const detail::schedule_maker& maker, std::string_view name) {
+        if (std::ranges::equal(name, std::string_view(maker.name), {}, plain, plain)) return true;
+        std::string type = "allfold::";
+        for (const char c : name) type += plain(c) == ' ' ? '_' : plain(c);
+        return maker.algorithm_hash() == detail::hash_of_text(type);
+    }
     [[nodiscard]] static const detail::schedule_maker* find(std::string_view name) {
         for (const auto candidates : every_candidate())
             for (const candidate& each : candidates)
-                if (std::ranges::equal(name, std::string_view(each.schedule->name), {}, plain, plain))
-                    return each.schedule;
+                if (is_name_of(*each.schedule, name)) return each.schedule;
         std::string known;
         for (const std::string_view each : names()) known += (known.empty() ? "" : ", ") + std::string(each);
         throw error(errc::bad_argument, detail::text({Collective::promise.name, " has no algorithm '",

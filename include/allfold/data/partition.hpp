@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <initializer_list>
+#include <limits>
 #include <ranges>
 #include <span>
 #include <string>
@@ -46,14 +47,18 @@ class partition {
         if (grain == 0) throw error(errc::bad_partition, "partition: the grain must not be 0");
         if (blocks <= 1) return partition(total, blocks, total, 1, 0);
         const std::size_t count = static_cast<std::size_t>(blocks),
-                          grains = grain == 1 ? total : (total + grain - 1) / grain;
-        return partition(total, blocks, grain, grains / count, grains % count);
+                          grains = grain == 1 ? total : total / grain + (total % grain != 0 ? 1 : 0);
+        partition made(total, blocks, grain, grains / count, grains % count);
+        if (total > most - grain) made.list_offsets();
+        return made;
     }
     /// Blocks of ceil(total / blocks) elements until none are left, as in fully sharded data parallelism.
     [[nodiscard]] static partition ceil(std::size_t total, int blocks) {
         if (blocks <= 1) return even(total, blocks);
         const auto count = static_cast<std::size_t>(blocks);
-        return partition(total, blocks, 1, (total + count - 1) / count, 0);
+        partition made(total, blocks, 1, total / count + (total % count != 0 ? 1 : 0), 0);
+        if (total > most - count) made.list_offsets();
+        return made;
     }
     /// Blocks of the given sizes, which may be any range of integers.
     /// @throws error (bad_partition) for a negative size, or if the sum overflows `std::size_t`.
@@ -134,6 +139,12 @@ class partition {
           remainder_(remainder),
           largest_(std::min(total, grain * (quotient + (remainder != 0 ? 1 : 0)))) {}
 
+    /// For totals so large that the end of the last block would overflow if it were not cut off there.
+    void list_offsets() {
+        offsets_.push_back(0);
+        for (std::size_t b = 0; b < static_cast<std::size_t>(blocks_); ++b)
+            add(std::min(total_ - offsets_.back(), grain_ * (quotient_ + (b < remainder_ ? 1 : 0))));
+    }
     void add(std::size_t size) {
         const std::size_t end = offsets_.back() + size;
         if (end < size)
@@ -142,6 +153,8 @@ class partition {
         offsets_.push_back(end);
         largest_ = std::max(largest_, size);
     }
+
+    static constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
 
     std::size_t total_ = 0;
     int blocks_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-#pragma once
+// Without #pragma once: a program may define such macros between two includes.
 
 #include <version>  // identifies the standard library; libstdc++ also undefines min and max if this comes first
 
@@ -7,6 +7,7 @@
 /// Included first by every public header, so that a compiler that cannot compile the library states the reason in its
 /// first line of output.
 
+#undef ALLFOLD_REQUIREMENTS_ARE_MET
 #if defined(_MSC_VER) && !defined(__clang__)
 #error allfold: this compiler is not supported: it must be g++ 12, clang 14, or newer
 #elif defined(__clang__) && __clang_major__ < 14

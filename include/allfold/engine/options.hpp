@@ -47,8 +47,8 @@ class destinations {
     destinations(std::initializer_list<int> ranks) : ranks_(ranks) {}
     template <class Ranks>
         requires std::integral<std::remove_cvref_t<decltype(*std::begin(std::declval<const Ranks&>()))>>
-    explicit destinations(const Ranks& ranks) {
-        for (const auto rank : ranks) ranks_.push_back(std::in_range<int>(rank) ? static_cast<int>(rank) : -1);
+    explicit destinations(const Ranks& ranks) {  // + since in_range takes no characters
+        for (const auto rank : ranks) ranks_.push_back(std::in_range<int>(+rank) ? static_cast<int>(rank) : -1);
     }
     [[nodiscard]] const std::vector<int>& ranks() const noexcept { return ranks_; }
 
@@ -95,7 +95,7 @@ class shards {
     template <class Blocks>
         requires std::integral<std::remove_cvref_t<decltype(*std::begin(std::declval<const Blocks&>()))>>
     explicit shards(const Blocks& blocks) {
-        for (const auto block : blocks) blocks_.push_back(std::in_range<int>(block) ? static_cast<int>(block) : -1);
+        for (const auto block : blocks) blocks_.push_back(std::in_range<int>(+block) ? static_cast<int>(block) : -1);
     }
     [[nodiscard]] const std::vector<int>& blocks() const noexcept { return blocks_; }
 
@@ -113,8 +113,8 @@ class displacements {
         requires std::integral<std::remove_cvref_t<decltype(*std::begin(std::declval<const Elements&>()))>>
     explicit displacements(const Elements& elements) {
         for (const auto first : elements) {
-            if (!std::in_range<std::size_t>(first))
-                throw error(errc::bad_argument, detail::text({"displacements: ", first, " is below 0"}));
+            if (!std::in_range<std::size_t>(+first))
+                throw error(errc::bad_argument, detail::text({"displacements: ", +first, " is below 0"}));
             first_.push_back(static_cast<std::size_t>(first));
         }
     }
@@ -152,11 +152,19 @@ inline constexpr bool is_order = false;
 template <int Level>
 inline constexpr bool is_order<order::constant<Level>> = true;
 
+template <class T>
+concept has_nested_schedule =
+    requires { typename T::all_reduce; } || requires { typename T::broadcast; } || requires { typename T::reduce; } ||
+    requires { typename T::all_gather; } || requires { typename T::reduce_scatter; } ||
+    requires { typename T::all_to_all; } || requires { typename T::gather; } || requires { typename T::scatter; } ||
+    requires { typename T::inclusive_scan; } || requires { typename T::exclusive_scan; } ||
+    requires { typename T::barrier; } || requires { typename T::permute; };
+
 /// An algorithm: a small value with a name and nested schedules, such as `ring`.
 template <class T>
 concept algorithm = std::is_trivially_copyable_v<T> && requires {
     { T::name } -> std::convertible_to<const char*>;
-};
+} && has_nested_schedule<T>;
 
 /// Whether an option is an algorithm that was chosen at run time: see collective/any_algorithm.hpp.
 template <class T>
@@ -171,7 +179,7 @@ concept schedule_check = requires(const contract& goal, const any_schedule& s) {
 
 /// Identifies a list of tensors, or a list of shards; it must be the same on all ranks.
 struct list_mark {
-    std::uint64_t value;
+    std::uint64_t value = 0;
     const char* text = "";  ///< looked up by other ranks if theirs differs
 };
 

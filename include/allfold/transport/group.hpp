@@ -45,8 +45,8 @@ class group {
         return group(rank_list::strided(0, comm.size()), comm.rank());
     }
     /// The ranks of a team of that communicator.
-    template <communicator Comm>
-    [[nodiscard]] static group of(const Comm& parent, const team<Comm>& some) {
+    template <communicator Comm, class Own>
+    [[nodiscard]] static group of(const Comm& parent, const team<Own>& some) {
         return group(some.members(), parent.rank());
     }
 
@@ -81,7 +81,7 @@ class group {
         std::vector<int> both = a.listed();
         for (const int rank : b.listed())
             if (!a.ranks_.contains(rank)) both.push_back(rank);
-        return a.with(std::move(both));
+        return group(rank_list(std::move(both)), a.own_ >= 0 ? a.own_ : b.own_);
     }
     /// The intersection, in the order of the first group.
     [[nodiscard]] friend group operator&(const group& a, const group& b) {

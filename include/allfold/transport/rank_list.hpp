@@ -23,6 +23,18 @@ class rank_list {
     rank_list() = default;
     rank_list(std::initializer_list<int> ranks) : rank_list(std::vector<int>(ranks)) {}
     rank_list(std::vector<int> ranks) : count_(static_cast<int>(ranks.size())), listed_(std::move(ranks)) {}
+    rank_list(const rank_list&) = default;
+    rank_list& operator=(const rank_list&) = default;
+    /// The other list is empty afterwards.
+    rank_list(rank_list&& other) noexcept { *this = std::move(other); }
+    rank_list& operator=(rank_list&& other) noexcept {
+        first_ = other.first_;
+        count_ = std::exchange(other.count_, 0);
+        stride_ = other.stride_;
+        listed_ = std::move(other.listed_);
+        return *this;
+    }
+    ~rank_list() = default;
     /// first, first + stride, first + 2·stride, ...; the stride may be negative.
     [[nodiscard]] static rank_list strided(int first, int count, int stride = 1) {
         const std::int64_t last = first + (std::int64_t{count} - 1) * stride;

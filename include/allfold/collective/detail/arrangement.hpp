@@ -357,7 +357,7 @@ template <class Collective, class In, class Out, class... Options>
         !has_list || may_list,
         "allfold: this collective takes no list of tensors, since only its root has all blocks: make one call "
         "for each tensor");
-    constexpr bool list_has_axis = has_list && (has_axis || has_axes) && !has_option<shards, Options...>;
+    constexpr bool list_has_axis = has_list && (has_places || has_option<axis, Options...> || has_axes);
     static_assert(!list_has_axis,
                   "allfold: a list of tensors is cut tensor by tensor, not along an axis or at displacements");
     constexpr bool list_has_blocks =

@@ -250,10 +250,12 @@ template <class Option>
 inline constexpr bool says_blocks =
     std::same_as<Option, partition> || std::same_as<Option, input_blocks> || std::same_as<Option, output_blocks>;
 
-/// The mark of a list covers how the list is cut, and which of its pieces form a block.
+/// The mark of a list covers how the list is cut, and which of its pieces form a block, unless they are at
+/// displacements.
 template <class Option, class... All>
 inline constexpr bool is_covered_by_list_mark =
-    (std::same_as<Option, partition> || is_arrangement<Option>) && has_option<list_mark, All...>;
+    (is_arrangement<Option> || (std::same_as<Option, partition> && !has_option<displacements, All...>)) &&
+    has_option<list_mark, All...>;
 /// Whether a call names blocks that no mark covers.
 template <class... Options>
 inline constexpr bool names_blocks = ((says_blocks<Options> && !is_covered_by_list_mark<Options, Options...>) || ...);
@@ -567,8 +569,13 @@ decltype(auto) in_block_order(Comm& comm, X&& x, Next next, const Options&... op
             if constexpr (cuts_both && !may_differ) detail::require_uniform(at, all, IsInput ? "input" : "output");
             return all;
         });
-        const list_mark mark = detail::mark_of_lists(x, find_option<shards>(options...),
-                                                     cuts_both ? nullptr : &made.blocks, find_option<axis>(options...));
+        const list_mark mark = [&]() -> list_mark {
+            if constexpr (has_option<displacements, Options...> && !has_option<shards, Options...>)
+                return {};  // each rank has displacements of its own
+            else
+                return detail::mark_of_lists(x, find_option<shards>(options...), cuts_both ? nullptr : &made.blocks,
+                                             find_option<axis>(options...));
+        }();
         if constexpr (!cuts_both)
             return next(made.list, mark, made.blocks);
         else if constexpr (may_differ)

@@ -98,6 +98,10 @@ template <class Collective, class Op, class T>
 template <class F, class X>
 concept operation_on = !tensor_view<F> && !element_range<F> && binary_operation<std::remove_cvref_t<F>, element_of<X>>;
 
+template <class X>
+inline constexpr bool is_address =
+    std::is_pointer_v<std::remove_cvref_t<X>> && !std::is_function_v<std::remove_pointer_t<std::remove_cvref_t<X>>>;
+
 /// Rejects pointers: on another rank an address is meaningless, or means something else.
 template <class X>
 [[nodiscard]] consteval bool require_no_pointer() {
@@ -168,7 +172,9 @@ inline constexpr bool has_custom_path = custom_path<std::remove_cvref_t<X>>::exi
 template <bool Folds, class X, class... Rest>
 consteval void explain_arguments() {
     constexpr bool fits_no_form = sizeof(X) == 0;
-    if constexpr (Folds && sizeof...(Rest) == 0)
+    if constexpr (is_address<X> || (is_address<Rest> || ...))
+        static_cast<void>((require_no_pointer<X>() && ... && require_no_pointer<Rest>()));
+    else if constexpr (Folds && sizeof...(Rest) == 0)
         static_assert(fits_no_form, "allfold: this collective needs an operator: pass one, such as sum{}");
     else
         static_assert(fits_no_form,
@@ -349,7 +355,7 @@ class folding_verbs : public verbs_without_communicator {
     [[nodiscard]] std::remove_cvref_t<X> operator()(Comm& comm, X&& x, Op&& op, Options&&... options) const {
         using value = std::remove_cvref_t<X>;
         using operation = std::remove_cvref_t<Op>;
-        value result(std::forward<X>(x));
+        value result = make_or_abort(comm, [&] { return value(std::forward<X>(x)); });
         if constexpr (require_lasting<false, Options...>() &&
                       (!associative_operator<operation, typename state_of<operation, value>::type> ||
                        require_first_value<Collective, operation, value>()))
@@ -496,7 +502,7 @@ class moving_verbs : public verbs_without_communicator {
     template <communicator Comm, value_for<Collective> X, any_option... Options>
         requires(!any_option<X>)
     [[nodiscard]] std::remove_cvref_t<X> operator()(Comm& comm, X&& x, Options&&... options) const {
-        std::remove_cvref_t<X> result(std::forward<X>(x));
+        auto result = make_or_abort(comm, [&] { return std::remove_cvref_t<X>(std::forward<X>(x)); });
         if constexpr (require_lasting<false, Options...>()) in_place<verb::call>(comm, result, options...);
         return result;
     }
