@@ -226,8 +226,9 @@ TEST_CASE("MPI's own collectives give the same, agreed and not") {
     const auto P = static_cast<std::size_t>(comm.size());
     const auto rank = static_cast<std::int64_t>(comm.rank());
     const auto check = [&]<class T, class Op>(T, Op op) {
-        std::vector<T> in(3 * P + 1);
-        std::iota(in.begin(), in.end(), static_cast<T>(rank + 1));
+        std::vector<T> in(40 * P + 1);  // enough for MPI's vector instructions, some of which saturate
+        const std::int64_t least = sizeof(T) < 4 ? std::numeric_limits<T>::max() / 2 : 1;  // so that sums overflow
+        std::iota(in.begin(), in.end(), static_cast<T>(rank + least));
         for (const auto choice : {delegate::automatic, delegate::always}) {
             std::vector<T> out(in.size()), expected(in.size()), place = in;
             const auto same = [&] { CHECK(out == expected); };
@@ -317,6 +318,9 @@ TEST_CASE("a plan says what is delegated, and why") {
     CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, sum(), allfold::window{100})));
     CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, allfold::max())));  // of floats, which may be NaN
     CHECK(delegated(all_reduce.plan<int>(comm, 1000, allfold::max())) == several);
+    CHECK_FALSE(delegated(all_reduce.plan<std::int16_t>(comm, 1000, sum())));  // which Open MPI lets saturate
+    CHECK_FALSE(delegated(all_reduce.plan<std::int8_t>(comm, 1000, std::plus<>())));
+    CHECK(delegated(all_reduce.plan<std::int16_t>(comm, 1000, allfold::max())) == several);
     CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, allfold::commutative([](float a, float b) { return a + b; }))));
     CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, allfold::mean(), delegate::always)));
     CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, sum_of_squares(), delegate::always)));
