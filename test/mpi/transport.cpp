@@ -408,6 +408,25 @@ TEST_CASE("a mismatch is found before anything is delegated") {
         sizes[is_odd ? 1 : 0] = x.size();
         allfold::reduce_scatter(comm, x, sum(), allfold::partition::sizes(sizes));
     });
+    mismatch({"tensor 0 of 2", "400", "600 elements"}, [](auto& comm, auto& x, bool is_odd) {
+        const std::span<int> all(x);
+        const std::size_t first = is_odd ? 400 : 600;
+        allfold::reduce(comm, allfold::tensors{all.first(first), all.subspan(first)}, sum());
+    });
+    mismatch({"assigns rank 0 shard 0", "shard 1"}, [](auto& comm, auto& x, bool is_odd) {
+        std::vector<int> list(static_cast<std::size_t>(comm.size()));
+        std::iota(list.begin(), list.end(), 0);
+        if (is_odd) std::swap(list[0], list[1]);
+        const std::vector<int> in(x.size() / list.size() * list.size());
+        std::vector<int> out(in.size() / list.size());
+        allfold::reduce_scatter(comm, in, out, sum(), allfold::shards(list));
+    });
+    mismatch({"along axis 0", "along axis 1"}, [](auto& comm, auto& x, bool is_odd) {
+        const auto P = static_cast<std::size_t>(comm.size());
+        std::vector<int> row(P);
+        const allfold::tensor<int, 2> in(x.data(), {P, P}), out(row.data(), {is_odd ? P : 1, is_odd ? 1 : P});
+        allfold::reduce_scatter(comm, in, out, sum(), allfold::axis{is_odd ? 1U : 0U});
+    });
     mismatch({"calls all_reduce", "calls agreement"}, [](auto& comm, auto& x, bool is_odd) {
         allfold::all_reduce(comm, x, sum(), is_odd ? delegate::never : delegate::automatic);
     });
