@@ -542,6 +542,66 @@ TEST_CASE("a receiver learns exactly how many bytes were sent, before it has to 
         }
 }
 
+TEST_CASE("messages of operations that share a tag, as those half of the tags apart do, reach the right one") {
+    const watchdog watch("a shared tag");
+    constexpr int tags = 1 << 20;
+    allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, {.tags = tags});
+    std::vector<int> in(5000, comm.rank()), out(5000), short_in(25, comm.rank() + 7), short_out(25);
+    auto parts = allfold::permute.prepare(comm, in, out, allfold::shift{1});  // awaited in chunks
+    parts();                                                                  // from now on its lane is its own
+    comm.open(allfold::signature(), tags / 2 - 1);
+    auto whole = allfold::permute.prepare(comm, short_in, short_out, allfold::shift{1});
+    whole();
+    const bool is_first = comm.rank() % 2 == 0;
+    if (!is_first) {
+        parts.start();
+        static_cast<void>(parts.done());
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    whole.start();
+    if (is_first) parts.start();
+    whole.wait();
+    parts.wait();
+    const int before = (comm.rank() + comm.size() - 1) % comm.size();
+    CHECK(out == std::vector<int>(5000, before));
+    CHECK(short_out == std::vector<int>(25, before + 7));
+}
+
+namespace {
+
+/// A sink for a message whose length is known.
+struct expecting_sink {
+    std::size_t expected;
+
+    [[nodiscard]] std::size_t expected_bytes() const { return expected; }
+    void operator()(allfold::mpi::communicator::arrival_type&&) const {}
+};
+
+}  // namespace
+
+TEST_CASE("a message that overtakes one with the same tag, whose parts are already awaited, is refused") {
+    const watchdog watch("an overtaken message");
+    constexpr int tags = 1 << 20;
+    const outcome mine = outcome_of([] {
+        allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, {.tags = tags});
+        const int next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
+        const allfold::lane first = comm.open(allfold::signature(), tags), last = first + tags / 2;
+        CHECK_FALSE(comm.try_receive(before, first, expecting_sink{20000}));
+        std::array<std::byte, 100> short_one{};
+        const std::array<allfold::part, 1> parts{{{short_one.data(), short_one.size()}}};
+        CHECK(comm.try_post(next, last, {parts, short_one.size(), 1, true, 7, nullptr}));
+        try {
+            while (!comm.try_receive(before, first, expecting_sink{20000})) comm.progress();
+        } catch (...) {
+            comm.abandon();
+            throw;
+        }
+    });
+    INFO(mine.text);
+    CHECK((mine.code == errc::peer_failed || mine.code == errc::transport));
+    CHECK(on_any_rank(mine.says("has made too many calls")));
+}
+
 TEST_CASE("what is not allfold's on a borrowed communicator is refused, whatever it says about its length") {
     if (ranks_of_job() == 1) {
         SUCCEED("nobody to send it");
