@@ -349,6 +349,7 @@ inline void communicator::notify_blocked(const waiting& where) {
 
 /// Called from an exception handler, while the exception that is the cause can still be inspected.
 inline void communicator::abandon() noexcept {
+    if (detail::is_finalized()) return;  // it is a global object, and no rank waits for this one any more
     const allfold::detail::cause cause = allfold::detail::current_cause();
     try {
         control_.fail(cause.code, cause.why);
