@@ -324,7 +324,7 @@ bool communicator::look_around(Work& work, std::optional<std::chrono::steady_clo
     const auto now = clock::now();
     require_progress(where, now);
     work.check();
-    if (deadline && now >= *deadline) control_.time_out(where);
+    if (deadline && now >= *deadline) control_.time_out(where, tuning_.notice);
     return false;
 }
 
