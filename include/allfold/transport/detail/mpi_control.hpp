@@ -74,7 +74,7 @@ class control {
     /// Carriers whose messages are received along with our own, for the ranks that wait for this one in a team that it
     /// has left.
     void poll_also(const carriers& of_teams) noexcept { of_teams_ = &of_teams; }
-    /// Tells all other ranks of a team that this one is leaving it.
+    /// Tells all other ranks of a team that this one is leaving it, once.
     void send_farewells();
     [[nodiscard]] bool all_have_departed() const;
 
@@ -135,6 +135,7 @@ class control {
     const carriers* of_teams_ = nullptr;
     bool lists_differ_ = false;
     bool departs_ = false;
+    bool has_said_farewell_ = false;
     std::uint64_t count_ = 0;
 };
 
@@ -248,6 +249,7 @@ inline std::optional<control::clock::time_point> control::departure_of(int peer)
 }
 
 inline void control::send_farewells() {
+    if (std::exchange(has_said_farewell_, true)) return;
     for (int r = 0; r < job_.size(); ++r)
         if (r != job_.rank()) send(r, {.what = control_message::kind::farewell}, nullptr, "");
 }
