@@ -350,7 +350,7 @@ TEST_CASE(
         auto all = subset(comm, all_of(comm));
         if (it == way::has_had_teams) static_cast<void>(subset(*all, all_of(*all)));
         if (comm.rank() < comm.size() - 1 || comm.size() == 1) {
-            std::vector<std::vector<float>> pieces(40, std::vector<float>(512, 1));  // many short parts: one long copy
+            std::vector<std::vector<float>> pieces(100, std::vector<float>(512, 1));  // many short parts: one long copy
             allfold::tensors<float> list;
             for (auto& each : pieces) list.add(each);
             allfold::broadcast(*all, list);
