@@ -440,6 +440,34 @@ TEST_CASE("a deadline names those who wait for this rank, and their collective")
     CHECK(first_is_named);
 }
 
+TEST_CASE("a deadline does not name a rank that waited for this one earlier, and no longer does") {
+    if (alone()) {
+        SUCCEED("nobody to wait");
+        return;
+    }
+    const watchdog watch("who waited earlier");
+    // Until when this rank learns of it depends on the machine: once is enough.
+    bool is_forgotten = false;
+    for (auto patience = 40ms; !is_forgotten && patience < 3s; patience *= 2) {
+        const auto mine = outcome_of([patience] {
+            communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, {.notice = 2ms, .patience = 100ms});
+            if (comm.rank() == odd) std::this_thread::sleep_for(50ms);
+            allfold::barrier(comm);
+            const allfold::deadline limit{comm.rank() == odd ? patience : 100s};
+            const late_call late(0);
+            late(comm, [&] {
+                int one = 1;
+                allfold::all_reduce(comm, one, sum(), limit);
+            });
+            allfold::barrier(comm);
+        });
+        INFO(mine.text);
+        CHECK(mine.code == errc::timeout);
+        is_forgotten = !on_any_rank(mine.says("waits for rank 1 in barrier"));
+    }
+    CHECK(is_forgotten);
+}
+
 TEST_CASE("after a failure everything on the communicator throws, and a new one works") {
     if (alone()) {
         SUCCEED("nobody to fail");

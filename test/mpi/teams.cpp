@@ -240,6 +240,30 @@ TEST_CASE("a process that has left a team, or never joins it, answers for it whi
     }
 }
 
+TEST_CASE("a process answers for a team that it has left while it makes or ends a communicator, or leaves a team") {
+    const test::watchdog watch("a process that is busy with other communicators");
+    enum class way { makes_other, ends_other, ends_parent, leaves_outer };
+    const allfold::mpi::tuning numbers{.notice = std::chrono::milliseconds(5), .patience = std::chrono::hours(1)};
+    for (const way it : {way::makes_other, way::ends_other, way::ends_parent, way::leaves_outer}) {
+        std::optional<communicator> parent(std::in_place, MPI_COMM_WORLD, allfold::mpi::duplicate, numbers), other;
+        if (it == way::ends_other) other.emplace(MPI_COMM_WORLD);
+        auto outer = subset(*parent, all_of(*parent)), inner = allfold::team<communicator>();
+        if (it == way::ends_parent || it == way::leaves_outer) inner = subset(*outer, all_of(*outer));
+        if (it == way::leaves_outer) inner = {};
+        auto& left = it == way::ends_parent ? inner : outer;
+        const bool is_alone = parent->size() == 1, is_odd_one = parent->rank() == parent->size() - 1 && !is_alone;
+        if (is_odd_one) left = {};
+        const auto mine = test::outcome_of([&] {
+            if (left) allfold::barrier(*left);
+        });
+        INFO(static_cast<int>(it) << ": " << mine.text);
+        CHECK((mine.code == errc::peer_failed) == !(is_odd_one || is_alone));
+        if (it == way::makes_other) other.emplace(MPI_COMM_WORLD);
+        other.reset();
+        if (it == way::ends_parent) parent.reset();
+    }
+}
+
 TEST_CASE("a failure in a team of processes ends that one, and neither its parent nor others") {
     const test::watchdog watch("a failure in a team over MPI");
     communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate,
@@ -257,6 +281,13 @@ TEST_CASE("a failure in a team of processes ends that one, and neither its paren
         CHECK((mine.text == "boom" || mine.code == errc::peer_failed));
         check_sums(comm, *other);
     }
+    const auto mine = test::outcome_of([&] {
+        const auto all = subset(comm, all_of(comm));
+        if (const auto nested = subset(*all, all_of(*all)); all->rank() < all->size() - 1) return;
+        throw std::runtime_error("boom");  // while the others leave the team, which has had one of its own
+    });
+    CHECK(mine.text == (comm.rank() == comm.size() - 1 ? "boom" : ""));
+    check_sums(comm, *other);
 }
 
 TEST_CASE("a member that fails lets go of what it was sent in a hundred calls, whether it has made them or not") {
@@ -314,14 +345,16 @@ TEST_CASE(
     "a process leaves a team although another one has left, or will, that it has sent something which MPI keeps") {
     const test::watchdog watch("a team over MPI that is left with something on its way");
     communicator comm(MPI_COMM_WORLD);
-    for (const bool leaves_first : {true, false}) {
+    enum class way { leaves_first, has_had_teams, is_asked_first };
+    for (const way it : {way::leaves_first, way::has_had_teams, way::is_asked_first}) {
         auto all = subset(comm, all_of(comm));
+        if (it == way::has_had_teams) static_cast<void>(subset(*all, all_of(*all)));
         if (comm.rank() < comm.size() - 1 || comm.size() == 1) {
-            std::vector<std::vector<float>> pieces(40, std::vector<float>(512, 1));  // many short parts: one long copy
+            std::vector<std::vector<float>> pieces(100, std::vector<float>(512, 1));  // many short parts: one long copy
             allfold::tensors<float> list;
             for (auto& each : pieces) list.add(each);
             allfold::broadcast(*all, list);
-        } else if (!leaves_first) {  // it is asked whether it has left, and has not
+        } else if (it == way::is_asked_first) {  // it is asked whether it has left, and has not
             int y = 0;
             auto never = allfold::receive.start(*all, y, allfold::from{0}, allfold::tag{9});
             const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(250);

@@ -226,8 +226,9 @@ TEST_CASE("MPI's own collectives give the same, agreed and not") {
     const auto P = static_cast<std::size_t>(comm.size());
     const auto rank = static_cast<std::int64_t>(comm.rank());
     const auto check = [&]<class T, class Op>(T, Op op) {
-        std::vector<T> in(3 * P + 1);
-        std::iota(in.begin(), in.end(), static_cast<T>(rank + 1));
+        std::vector<T> in(40 * P + 1);  // enough for MPI's vector instructions, some of which saturate
+        const std::int64_t least = sizeof(T) < 4 ? std::numeric_limits<T>::max() / 2 : 1;  // so that sums overflow
+        std::iota(in.begin(), in.end(), static_cast<T>(rank + least));
         for (const auto choice : {delegate::automatic, delegate::always}) {
             std::vector<T> out(in.size()), expected(in.size()), place = in;
             const auto same = [&] { CHECK(out == expected); };
@@ -317,6 +318,9 @@ TEST_CASE("a plan says what is delegated, and why") {
     CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, sum(), allfold::window{100})));
     CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, allfold::max())));  // of floats, which may be NaN
     CHECK(delegated(all_reduce.plan<int>(comm, 1000, allfold::max())) == several);
+    CHECK_FALSE(delegated(all_reduce.plan<std::int16_t>(comm, 1000, sum())));  // which Open MPI lets saturate
+    CHECK_FALSE(delegated(all_reduce.plan<std::int8_t>(comm, 1000, std::plus<>())));
+    CHECK(delegated(all_reduce.plan<std::int16_t>(comm, 1000, allfold::max())) == several);
     CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, allfold::commutative([](float a, float b) { return a + b; }))));
     CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, allfold::mean(), delegate::always)));
     CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, sum_of_squares(), delegate::always)));
@@ -403,6 +407,25 @@ TEST_CASE("a mismatch is found before anything is delegated") {
         std::vector<std::size_t> sizes(static_cast<std::size_t>(comm.size()), 0);
         sizes[is_odd ? 1 : 0] = x.size();
         allfold::reduce_scatter(comm, x, sum(), allfold::partition::sizes(sizes));
+    });
+    mismatch({"tensor 0 of 2", "400", "600"}, [](auto& comm, auto& x, bool is_odd) {
+        const std::span<int> all(x);
+        const std::size_t first = is_odd ? 400 : 600;
+        allfold::reduce(comm, allfold::tensors{all.first(first), all.subspan(first)}, sum());
+    });
+    mismatch({"assigns rank 0 shard", "shard 0", "shard 1"}, [](auto& comm, auto& x, bool is_odd) {
+        std::vector<int> list(static_cast<std::size_t>(comm.size()));
+        std::iota(list.begin(), list.end(), 0);
+        if (is_odd) std::swap(list[0], list[1]);
+        const std::vector<int> in(x.size() / list.size() * list.size());
+        std::vector<int> out(in.size() / list.size());
+        allfold::reduce_scatter(comm, in, out, sum(), allfold::shards(list));
+    });
+    mismatch({"along axis 0", "along axis 1"}, [](auto& comm, auto& x, bool is_odd) {
+        const auto P = static_cast<std::size_t>(comm.size());
+        std::vector<int> row(P);
+        const allfold::tensor<int, 2> in(x.data(), {P, P}), out(row.data(), {is_odd ? P : 1, is_odd ? 1 : P});
+        allfold::reduce_scatter(comm, in, out, sum(), allfold::axis{is_odd ? 1U : 0U});
     });
     mismatch({"calls all_reduce", "calls agreement"}, [](auto& comm, auto& x, bool is_odd) {
         allfold::all_reduce(comm, x, sum(), is_odd ? delegate::never : delegate::automatic);
@@ -517,6 +540,66 @@ TEST_CASE("a receiver learns exactly how many bytes were sent, before it has to 
                 CHECK(std::count(room.begin(), room.end(), std::byte{0x55}) == static_cast<int>(room.size()));
             while (lent != 0) comm.progress();
         }
+}
+
+TEST_CASE("messages of operations that share a tag, as those half of the tags apart do, reach the right one") {
+    const watchdog watch("a shared tag");
+    constexpr int tags = 1 << 20;
+    allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, {.tags = tags});
+    std::vector<int> in(5000, comm.rank()), out(5000), short_in(25, comm.rank() + 7), short_out(25);
+    auto parts = allfold::permute.prepare(comm, in, out, allfold::shift{1});  // awaited in chunks
+    parts();                                                                  // from now on its lane is its own
+    comm.open(allfold::signature(), tags / 2 - 1);
+    auto whole = allfold::permute.prepare(comm, short_in, short_out, allfold::shift{1});
+    whole();
+    const bool is_first = comm.rank() % 2 == 0;
+    if (!is_first) {
+        parts.start();
+        static_cast<void>(parts.done());
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    whole.start();
+    if (is_first) parts.start();
+    whole.wait();
+    parts.wait();
+    const int before = (comm.rank() + comm.size() - 1) % comm.size();
+    CHECK(out == std::vector<int>(5000, before));
+    CHECK(short_out == std::vector<int>(25, before + 7));
+}
+
+namespace {
+
+/// A sink for a message whose length is known.
+struct expecting_sink {
+    std::size_t expected;
+
+    [[nodiscard]] std::size_t expected_bytes() const { return expected; }
+    void operator()(allfold::mpi::communicator::arrival_type&&) const {}
+};
+
+}  // namespace
+
+TEST_CASE("a message that overtakes one with the same tag, whose parts are already awaited, is refused") {
+    const watchdog watch("an overtaken message");
+    constexpr int tags = 1 << 20;
+    const outcome mine = outcome_of([] {
+        allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, {.tags = tags});
+        const int next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
+        const allfold::lane first = comm.open(allfold::signature(), tags), last = first + tags / 2;
+        CHECK_FALSE(comm.try_receive(before, first, expecting_sink{20000}));
+        std::array<std::byte, 100> short_one{};
+        const std::array<allfold::part, 1> parts{{{short_one.data(), short_one.size()}}};
+        CHECK(comm.try_post(next, last, {parts, short_one.size(), 1, true, 7, nullptr}));
+        try {
+            while (!comm.try_receive(before, first, expecting_sink{20000})) comm.progress();
+        } catch (...) {
+            comm.abandon();
+            throw;
+        }
+    });
+    INFO(mine.text);
+    CHECK((mine.code == errc::peer_failed || mine.code == errc::transport));
+    CHECK(on_any_rank(mine.says("has made too many calls")));
 }
 
 TEST_CASE("what is not allfold's on a borrowed communicator is refused, whatever it says about its length") {

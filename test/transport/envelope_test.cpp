@@ -63,6 +63,35 @@ TEST_CASE("names that are too long are cut, and the cut ones count as equal") {
     CHECK(got.hash() == sent.hash());
 }
 
+TEST_CASE("of many signatures the latest are known, and earlier ones are introduced again") {
+    detail::known_signatures known;
+    detail::introductions introduced(2);
+    constexpr std::size_t many = 20000;
+    signature each;
+    const auto learn = [&](std::size_t number) {
+        each.elements = number;
+        std::array<std::byte, detail::longest_introduction> raw;
+        detail::introduction::write(each, raw.data());
+        known.learn(each.hash(), raw.data());
+        return each.hash();
+    };
+    std::uint32_t call = 0;
+    const std::uint32_t first = learn(0);
+    CHECK(introduced.is_due(1, first, ++call));
+    CHECK_FALSE(introduced.is_due(1, first, ++call));
+    std::size_t due = 0;
+    for (std::size_t number = 1; number < many; ++number) due += introduced.is_due(1, learn(number), ++call) ? 1U : 0U;
+    CHECK(due == many - 1);
+    CHECK_FALSE(known.find(first));
+    for (std::size_t back = 1; back <= detail::known_signatures::least; ++back) {
+        each.elements = many - back;
+        if (known.find(each.hash()).value_or(signature()).elements != many - back) FAIL(back << " back is not known");
+    }
+    CHECK_FALSE(introduced.is_due(1, each.hash(), ++call));
+    CHECK(introduced.is_due(1, first, ++call));
+    CHECK_FALSE(introduced.is_due(1, first, ++call));
+}
+
 namespace {
 
 constexpr std::size_t most_in_chunks = 4096;

@@ -92,6 +92,8 @@ class engine {
             sign(agreed, comm, what, where.rows, rows);
             sign_blocks(agreed, blocks);
             agreed.largest_block = blocks.largest();
+            agreed.permutation = what.options.mark_of_lists();
+            agreed.lists = what.options.text_of_lists();
             agree(comm, agreed, what.options.deadline);
         }
         const auto row_of = [](const operand& o, std::size_t row) { return o.first + (row - o.first_row); };

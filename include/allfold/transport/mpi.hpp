@@ -22,6 +22,7 @@
 #include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/detail/copy.hpp"
 #include "allfold/transport/detail/envelope.hpp"
+#include "allfold/transport/detail/mpi_answers.hpp"
 #include "allfold/transport/detail/mpi_calls.hpp"
 #include "allfold/transport/detail/mpi_carrier.hpp"
 #include "allfold/transport/detail/mpi_control.hpp"
@@ -247,7 +248,8 @@ class communicator : public transport_defaults {
     void require_progress(const waiting& where, clock::time_point now);
     void notify_blocked(const waiting& where);
     void depart() noexcept;
-    void end_carriers(bool clean);
+    void end_carriers();
+    [[nodiscard]] bool leave_carrier(bool clean);
 
     mpi::tuning tuning_;
     int exceptions_ = std::uncaught_exceptions();
@@ -290,7 +292,7 @@ inline team<communicator> communicator::form_team(const rank_list& members) {
         std::erase_if(carriers_, [](const auto& full) { return full->try_end([] { return false; }); });
         carriers_.push_back(std::make_shared<detail::carrier>(job_, carrier_ != nullptr, tuning_));
         control_.poll_also(carriers_);
-        detail::carriers_of_thread::add(carriers_.back());
+        detail::answerers_of_thread::add(carriers_.back(), tuning_.notice);
     }
     const std::shared_ptr<detail::carrier>& by = carriers_.back();
     const bool is_member = members.contains(rank());
@@ -324,7 +326,7 @@ bool communicator::look_around(Work& work, std::optional<std::chrono::steady_clo
     const auto now = clock::now();
     require_progress(where, now);
     work.check();
-    if (deadline && now >= *deadline) control_.time_out(where);
+    if (deadline && now >= *deadline) control_.time_out(where, tuning_.notice);
     return false;
 }
 
@@ -332,7 +334,7 @@ bool communicator::look_around(Work& work, std::optional<std::chrono::steady_clo
 [[gnu::noinline]] inline void communicator::require_progress(const waiting& where, clock::time_point now) {
     control_.poll();
     control_.throw_if_failed(where.what);
-    detail::carriers_of_thread::poll(now, tuning_.notice);
+    detail::answerers_of_thread::poll(now);
     if (stall_timer_.is_notice_due(where, now, tuning_.notice)) notify_blocked(where);
     // What a rank sent before it left arrives before its control message, but may not have reached the engine yet.
     const auto left = control_.departure_of(where.peer);
@@ -349,6 +351,7 @@ inline void communicator::notify_blocked(const waiting& where) {
 
 /// Called from an exception handler, while the exception that is the cause can still be inspected.
 inline void communicator::abandon() noexcept {
+    if (detail::is_finalized()) return;  // it is a global object, and no rank waits for this one any more
     const allfold::detail::cause cause = allfold::detail::current_cause();
     try {
         control_.fail(cause.code, cause.why);
@@ -366,8 +369,8 @@ inline void communicator::depart() noexcept {
         if (std::uncaught_exceptions() > exceptions_ && size() > 1)
             control_.fail(errc::peer_failed, "it exited with an exception");
         clean = clean || (carrier_ != nullptr ? shutdown_.leave_team() : shutdown_.quiesce());
-        end_carriers(clean);
-        if (carrier_ != nullptr) carrier_->leave(job_, outbox_, inbox_.received(), clean);
+        end_carriers();
+        if (carrier_ != nullptr) clean = leave_carrier(clean);
     } catch (const std::exception&) {  // MPI itself fails
         clean = false;
     }
@@ -377,17 +380,28 @@ inline void communicator::depart() noexcept {
 
 /// Teams may outlive their parent. Nobody then knows when the last one ends, so the carrier's communicator is never
 /// freed.
-inline void communicator::end_carriers(bool clean) {
+inline void communicator::end_carriers() {
+    if (carriers_.empty()) return;
+    if (carrier_ != nullptr) control_.depart();  // some may wait for this rank before they end theirs
     const auto is_futile = [this] {
         control_.poll();
         return control_.has_failed();
     };
     for (const auto& each : carriers_) {
-        if (clean && !is_futile() && each->try_end(is_futile)) continue;
+        if (!is_futile() && each->try_end(is_futile)) continue;
         each->outlive_parent();
         new std::shared_ptr<detail::carrier>(each);  // MPI may still write to it
     }
     carriers_.clear();
+}
+
+/// A failure may have become known only after this rank had left its team, and answers may still be in flight.
+inline bool communicator::leave_carrier(bool clean) {
+    if (control_.has_failed()) control_.send_farewells();
+    outbox_.collect_copies();
+    clean = clean && outbox_.empty();
+    carrier_->leave(job_, outbox_, inbox_.received(), clean);
+    return clean;
 }
 
 template <class Op, class T>

@@ -286,7 +286,7 @@ class relayed_communicator : public transport_defaults {
     std::optional<failure> failure_;
     bool is_failure_announced_ = false;  // all members know of the failure
     detail::opened_lanes opened_;
-    detail::introductions introduced_;
+    detail::introductions introduced_{ranks_.size()};
     detail::known_signatures known_;
     std::array<call_on_lane, 32> latest_{};
     std::size_t newest_ = 0;

@@ -6,12 +6,14 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <thread>
 #include <vector>
 
 #include "allfold/allfold.hpp"
+#include "allfold/message.hpp"
 #include "allfold/transport/hierarchy.hpp"
 #include "allfold/transport/mpi.hpp"
 
@@ -76,6 +78,16 @@ int thrown() {
     });
 }
 
+/// Ends after MPI with something in flight, as a global object does.
+void outlives() {
+    MPI_Init(nullptr, nullptr);
+    static int x = 0;
+    static std::optional<allfold::operation> in_flight;
+    static std::optional<allfold::mpi::communicator> comm(std::in_place, MPI_COMM_WORLD);
+    in_flight = allfold::receive.start(*comm, x, allfold::from{(comm->rank() + 1) % comm->size()});
+    MPI_Finalize();
+}
+
 int sum() {
     return allfold::mpi::run([](auto& comm) {
         int one = 1;
@@ -92,6 +104,7 @@ int main(int, char** arguments) {
     if (what == "after") after();
     if (what == "funneled") funneled();
     if (what == "single") single();
+    if (what == "outlives") outlives();
     if (what == "thrown") return thrown();
     if (what == "sum") return sum();
     return EXIT_SUCCESS;

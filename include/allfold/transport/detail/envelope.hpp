@@ -168,14 +168,18 @@ inline constexpr std::size_t max_overhead =
     envelope_offset + envelope_bytes + longest_introduction + payload_table::padded_bytes(max_ranges);
 static_assert(longest_introduction / line_of_message <= UINT8_MAX);
 
-/// Signatures that other processes have introduced.
+/// Signatures that other processes have introduced: the latest ones, at least `least` of them. They serve only to say
+/// how calls differ.
 class known_signatures {
   public:
+    static constexpr std::size_t least = 1024;
+
     void learn(std::uint32_t hash, const std::byte* introduced) {
-        if (numbers_.find(hash) != nullptr) return;
+        if (latest_.numbers.find(hash) != nullptr) return;
+        if (latest_.known.size() == least) earlier_ = std::exchange(latest_, {});
         introduction head;
         std::memcpy(&head, introduced, sizeof head);
-        known_call& met = known_.emplace_back();
+        known_call& met = latest_.known.emplace_back();
         met.names = heap_array<char>(static_cast<std::size_t>(head.names));
         std::memcpy(met.names.data(), introduced + sizeof head, met.names.size());
         const char* next = met.names.data();
@@ -186,11 +190,12 @@ class known_signatures {
         met.call.element_type = name();
         met.call.operator_type = name();
         met.call.lists = name();
-        numbers_.find_or_add(hash, static_cast<std::uint32_t>(known_.size() - 1));
+        latest_.numbers.find_or_add(hash, static_cast<std::uint32_t>(latest_.known.size() - 1));
     }
     [[nodiscard]] std::optional<signature> find(std::uint32_t hash) const {
-        const std::uint32_t* const number = numbers_.find(hash);
-        return number == nullptr ? std::nullopt : std::optional(known_[*number].call);
+        for (const collection* each : {&latest_, &earlier_})
+            if (const std::uint32_t* const number = each->numbers.find(hash)) return each->known[*number].call;
+        return std::nullopt;
     }
 
   private:
@@ -198,13 +203,18 @@ class known_signatures {
         signature call;
         heap_array<char> names;  // their addresses do not change
     };
-    number_table numbers_;  // indices of `known_`, by hash
-    std::vector<known_call> known_;
+    struct collection {
+        number_table numbers;  // indices of `known`, by hash
+        std::vector<known_call> known;
+    };
+    collection latest_, earlier_;
 };
 
-/// Which signatures this rank has introduced to which peers.
+/// Which signatures this rank has introduced to which peers; once there are very many, it introduces them again.
 class introductions {
   public:
+    explicit introductions(int peers) : most_(std::max<std::size_t>(1U << 14, 16 * static_cast<std::size_t>(peers))) {}
+
     /// Whether a message to `peer` has to introduce `hash`: all messages of the first call that has this signature do,
     /// since they may be read in a different order from the one in which they were sent.
     [[nodiscard]] bool is_due(int peer, std::uint32_t hash, std::uint32_t call) {
@@ -213,6 +223,8 @@ class introductions {
         if (!in_first_call) {
             known_peer_ = peer;
             known_hash_ = hash;
+        } else if (first_calls_.size() > most_) [[unlikely]] {
+            first_calls_ = {};
         }
         return in_first_call;
     }
@@ -224,6 +236,7 @@ class introductions {
     int known_peer_ = -1;  // the peer that was last found to know a signature, and which
     std::uint32_t known_hash_ = 0;
     number_table first_calls_;
+    std::size_t most_;  // enough for a dozen calls in each of which every rank sends to every other one
 };
 
 /// The signatures that this rank opened most recently, by lane.

@@ -16,12 +16,12 @@
 
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/detail/bounce.hpp"
+#include "allfold/transport/detail/mpi_answers.hpp"
 #include "allfold/transport/detail/mpi_calls.hpp"
 #include "allfold/transport/detail/mpi_control_message.hpp"
 #include "allfold/transport/detail/mpi_handle.hpp"
 #include "allfold/transport/detail/mpi_outbox.hpp"
 #include "allfold/transport/detail/mpi_tuning.hpp"
-#include "allfold/transport/detail/per_thread.hpp"
 
 /// @file
 /// What the teams of processes share, so that forming one costs no message.
@@ -38,7 +38,7 @@
 namespace allfold::mpi::detail {
 
 /// An MPI communicator that carries the messages of teams. Several threads may use it, one per team.
-class carrier {
+class carrier : public answerer {
   public:
     using clock = std::chrono::steady_clock;
 
@@ -84,7 +84,7 @@ class carrier {
 
     // Called by a team.
     /// Receives the control messages that have arrived, for all teams.
-    void poll() {
+    void poll() override {
         const std::lock_guard lock(mutex_);
         if (job_.get() != MPI_COMM_NULL) take_in();
     }
@@ -198,29 +198,6 @@ class carrier {
 
 using carriers = std::vector<std::shared_ptr<carrier>>;
 
-/// The carriers that a thread has made. Whatever it waits for, it answers those that wait for it in teams which it has
-/// left, since what it waits for may depend on them.
-class carriers_of_thread : public allfold::detail::per_thread<carriers_of_thread> {
-  public:
-    static void add(const std::shared_ptr<carrier>& made) {
-        std::vector<std::weak_ptr<carrier>>& all = mine().made_;
-        std::erase_if(all, [](const auto& each) { return each.expired(); });
-        all.push_back(made);
-    }
-    /// Receives their control messages, unless it has done so a moment ago.
-    static void poll(carrier::clock::time_point now, std::chrono::milliseconds interval) {
-        if (of_this_thread == nullptr || now < of_this_thread->due_) return;
-        of_this_thread->due_ = now + interval;
-        for (const auto& each : of_this_thread->made_)
-            if (const auto living = each.lock()) living->poll();
-    }
-    void retire() noexcept { made_.clear(); }
-
-  private:
-    std::vector<std::weak_ptr<carrier>> made_;
-    carrier::clock::time_point due_{};
-};
-
 inline void carrier::leave(const handle& team, const outbox& out, std::uint64_t received, bool clean) {
     const std::lock_guard lock(mutex_);
     for (int r = 0; r < team.size(); ++r)
@@ -263,6 +240,7 @@ bool carrier::run_collective(Begin begin, IsFutile is_futile) {
     check(begin(&all), "a collective of MPI");
     for (int done = 0;; std::this_thread::yield()) {
         poll();
+        answerers_of_thread::poll();
         check(ALLFOLD_MPI(Test)(&all, &done, MPI_STATUS_IGNORE), "MPI_Test");
         if (done != 0) return true;
         if (is_futile()) return false;

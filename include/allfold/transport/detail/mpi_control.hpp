@@ -47,6 +47,7 @@ class control {
         int rounds;
         lane on;
         std::uint32_t call;
+        clock::time_point when;
     };
 
     /// `opened`: this rank's calls. `carried_by`: the carrier of a team's messages; null otherwise.
@@ -73,7 +74,7 @@ class control {
     /// Carriers whose messages are received along with our own, for the ranks that wait for this one in a team that it
     /// has left.
     void poll_also(const carriers& of_teams) noexcept { of_teams_ = &of_teams; }
-    /// Tells all other ranks of a team that this one is leaving it.
+    /// Tells all other ranks of a team that this one is leaving it, once.
     void send_farewells();
     [[nodiscard]] bool all_have_departed() const;
 
@@ -85,8 +86,9 @@ class control {
     [[nodiscard]] std::optional<clock::time_point> departure_of(int peer) const;
 
     [[noreturn, gnu::cold]] void throw_departed(const waiting& where) const;
-    /// A deadline has passed: reports a failure whose cause says who waits for whom.
-    [[noreturn, gnu::cold]] void time_out(const waiting& where);
+    /// A deadline has passed: reports a failure whose cause says who waits for whom. A rank that waits reports it again
+    /// within ten times `notice`.
+    [[noreturn, gnu::cold]] void time_out(const waiting& where, std::chrono::milliseconds notice);
 
     /// How many MPI messages have been received.
     [[nodiscard]] std::uint64_t received() const noexcept { return count_; }
@@ -133,6 +135,7 @@ class control {
     const carriers* of_teams_ = nullptr;
     bool lists_differ_ = false;
     bool departs_ = false;
+    bool has_said_farewell_ = false;
     std::uint64_t count_ = 0;
 };
 
@@ -190,7 +193,7 @@ inline void control::read(int from, std::span<const std::byte> raw) {
             break;
         case control_message::kind::blocked:
             if (head.introduced != 0) known_.learn(head.call, introduction);
-            notes_of(from).blocked = blocked_report{text, head.round, head.rounds, head.on, head.call};
+            notes_of(from).blocked = blocked_report{text, head.round, head.rounds, head.on, head.call, clock::now()};
             answer_blocked(from, head);
             if (departs_) send(from, {.what = control_message::kind::departed}, nullptr, "");
             break;
@@ -246,6 +249,7 @@ inline std::optional<control::clock::time_point> control::departure_of(int peer)
 }
 
 inline void control::send_farewells() {
+    if (std::exchange(has_said_farewell_, true)) return;
     for (int r = 0; r < job_.size(); ++r)
         if (r != job_.rank()) send(r, {.what = control_message::kind::farewell}, nullptr, "");
 }
@@ -270,7 +274,7 @@ inline void control::throw_departed(const waiting& where) const {
                                        " of ", name.size(), ", which has returned without taking part"}));
 }
 
-inline void control::time_out(const waiting& where) {
+inline void control::time_out(const waiting& where, std::chrono::milliseconds notice) {
     using allfold::detail::text;
     const allfold::detail::rank_names& name = job_.name();
     const int self = job_.rank();
@@ -281,7 +285,10 @@ inline void control::time_out(const waiting& where) {
     std::string why = text({"the deadline of rank ", name(self), " passed; waiting ranks:"});
     why += where.peer >= 0 ? line(self, where.peer, where)
                            : text({"\n  rank ", name(self), " waits for its messages to be received"});
-    for_each_blocked([&](int rank, const blocked_report& report) { why += line(rank, self, report); });
+    const auto oldest = clock::now() - 12 * notice;
+    for_each_blocked([&](int rank, const blocked_report& report) {
+        if (report.when >= oldest) why += line(rank, self, report);
+    });
     fail(errc::timeout, why);
     throw error(errc::timeout, text({where.what, ": ", why}));
 }

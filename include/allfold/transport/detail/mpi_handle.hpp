@@ -114,12 +114,14 @@ class handle {
     }
     /// A tag that no message has.
     [[nodiscard]] int forming_tag() const noexcept { return first_tag_ + tags_; }
-    /// Whether no other lane has this lane's tag, as long as ranks are not very far ahead of each other.
+    /// Whether no other lane has this lane's tag, as long as ranks are not very far ahead of each other. Operations
+    /// that start again keep their lanes, so there must be a tag for each of these.
     [[nodiscard]] bool has_own_tag(lane on) const noexcept {
         using namespace allfold::detail;
         const lane number = is_restart_lane(on) ? number_of_restart(on) : on;
-        return tags_ >= many_tags && number < static_cast<lane>(tags_) / 2 && tag_of(on) != tag_of(envelopes_lane) &&
-               tag_of(on) != tag_of(data_lane);
+        const lane lower = static_cast<lane>(tags_) / 2;
+        return tags_ >= many_tags && number < lower && (number == on || lower >= restart_lanes) &&
+               tag_of(on) != tag_of(envelopes_lane) && tag_of(on) != tag_of(data_lane);
     }
 
     /// Restores the error handler of a borrowed communicator. Frees an owned one only if `clean`: no message is in

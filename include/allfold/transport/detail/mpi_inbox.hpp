@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "allfold/error.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/bounce.hpp"
 #include "allfold/transport/detail/copy.hpp"
@@ -225,6 +226,7 @@ class inbox {
     void deliver(stream& s, arrival& a);
     [[nodiscard]] bool deliver_early(int from, lane on, arrival& message);
     [[nodiscard]] bool next(int from, lane on, arrival& message, any_destination sink);
+    [[noreturn, gnu::cold]] static void refuse_overtaken(int from, int tag);
     void release(stream& s);
     void note_awaited();
     void drain_streams();
@@ -442,6 +444,7 @@ inline bool inbox::next(int from, lane on, arrival& message, any_destination sin
         if (!is_there(*s, on, sink)) return false;
         const lane found = s->about.on;
         const std::uint32_t call = s->about.call;
+        if (s->is_unlike && found != on) refuse_overtaken(from, tag);
         deliver(*s, message);
         if (found == on) [[likely]] {
             latest_.add(from, on, call);
@@ -450,6 +453,13 @@ inline bool inbox::next(int from, lane on, arrival& message, any_destination sin
         early_.push_back({from, found, call, std::move(message)});  // another lane with the same tag
         message = {};
     }
+}
+
+/// Receives are posted for another message than the one that has arrived under their tag, and may have taken its rest.
+inline void inbox::refuse_overtaken(int from, int tag) {
+    throw error(errc::transport, allfold::detail::text({"received a message from rank ", from, " with tag ", tag,
+                                                        " before one of an operation in flight with the same tag: this "
+                                                        "rank has made too many calls since it started that one"}));
 }
 
 inline bool inbox::await_plain(int from, lane on, std::size_t bytes, message_in_place& here, int turns) {

@@ -11,6 +11,7 @@
 
 #include "allfold/data/detail/heap_array.hpp"
 #include "allfold/transport/background.hpp"
+#include "allfold/transport/detail/mpi_answers.hpp"
 #include "allfold/transport/detail/mpi_calls.hpp"
 #include "allfold/transport/detail/processors.hpp"
 
@@ -35,8 +36,8 @@ struct machine {
 namespace detail {
 
 /// Starts an MPI collective with `begin(request)`, and returns when it is complete; this thread's operations in flight
-/// make progress meanwhile. To be called before any MPI call that blocks until others arrive: some of them may arrive
-/// only once those operations have made progress.
+/// make progress meanwhile, and it answers those that wait for it in teams. To be called before any MPI call that
+/// blocks until others arrive: some of them may arrive only then.
 template <class Begin>
 void run_collective(Begin begin, const char* call) {
     MPI_Request all = MPI_REQUEST_NULL;
@@ -45,6 +46,7 @@ void run_collective(Begin begin, const char* call) {
         check(ALLFOLD_MPI(Test)(&all, &done, MPI_STATUS_IGNORE), "MPI_Test");
         if (done != 0) return;
         background::progress_all();
+        answerers_of_thread::poll();
         std::this_thread::yield();
     }
 }

@@ -28,6 +28,9 @@ template <class T>
 concept native_integer = std::integral<T> && !std::same_as<T, bool> && sizeof(T) <= 8;
 template <class T>
 concept native_number = native_integer<T> || std::same_as<T, float> || std::same_as<T, double>;
+/// Those whose sums are the same in all MPI libraries: Open MPI 4.1 lets sums of shorter integers saturate.
+template <class T>
+concept native_summand = native_number<T> && sizeof(T) >= 4;
 
 template <native_number T>
 [[nodiscard]] MPI_Datatype native_type() noexcept {
@@ -51,8 +54,9 @@ concept one_of = (std::same_as<Op, Any> || ...);
 /// for which allfold makes promises about NaN and zeros, but MPI does not.
 template <class Op, class T>
 [[nodiscard]] MPI_Op native_operator() noexcept {
-    if constexpr (native_number<T>) {
+    if constexpr (native_summand<T>)
         if constexpr (one_of<Op, sum, std::plus<>, std::plus<T>>) return MPI_SUM;
+    if constexpr (native_number<T>) {
         if constexpr (one_of<Op, product, std::multiplies<>, std::multiplies<T>>) return MPI_PROD;
     }
     if constexpr (native_integer<T>) {
@@ -66,7 +70,8 @@ template <class Op, class T>
 }
 template <class Op, class T>
 inline constexpr bool has_native_operator =
-    (native_number<T> && one_of<Op, sum, std::plus<>, std::plus<T>, product, std::multiplies<>, std::multiplies<T>>) ||
+    (native_summand<T> && one_of<Op, sum, std::plus<>, std::plus<T>>) ||
+    (native_number<T> && one_of<Op, product, std::multiplies<>, std::multiplies<T>>) ||
     (native_integer<T> && one_of<Op, min, max, bit_and, std::bit_and<>, std::bit_and<T>, bit_or, std::bit_or<>,
                                  std::bit_or<T>, bit_xor, std::bit_xor<>, std::bit_xor<T>>);
 

@@ -139,7 +139,7 @@ class outbox {
     allfold::detail::bounce_pool& pool_;
     const tuning& tuning_;
     std::size_t longest_plain_ = longest_plain(tuning_);
-    allfold::detail::introductions introduced_;
+    allfold::detail::introductions introduced_{job_.size()};
     requests<copy> copies_;
     bounce_buffer plain_;  // of `send_plain`, with the last message it sent
     MPI_Request plain_request_ = MPI_REQUEST_NULL;

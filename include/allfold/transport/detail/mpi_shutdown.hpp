@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "allfold/transport/background.hpp"
+#include "allfold/transport/detail/mpi_answers.hpp"
 #include "allfold/transport/detail/mpi_calls.hpp"
 #include "allfold/transport/detail/mpi_control.hpp"
 #include "allfold/transport/detail/mpi_handle.hpp"
@@ -99,7 +100,8 @@ inline void shutdown::wait_for_release() {
 
 /// Starts an MPI collective with `begin(request)` once `ready()`, and returns when all ranks have done so. Receives
 /// messages meanwhile; if `is_last`, only until this rank is ready. This thread's operations in flight on other
-/// communicators make progress. Returns false if some rank does not arrive after a failure.
+/// communicators make progress, and it answers those that wait for it in teams. Returns false if some rank does not
+/// arrive after a failure.
 template <class Ready, class Begin>
 bool shutdown::run_collective(Ready ready, Begin begin, bool is_last) {
     MPI_Request all = MPI_REQUEST_NULL;
@@ -110,6 +112,7 @@ bool shutdown::run_collective(Ready ready, Begin begin, bool is_last) {
         outbox_.collect_loans();
         outbox_.collect_copies();
         background::progress_all();  // others may arrive here only once those have made progress
+        answerers_of_thread::poll();
         if (control_.has_failed() && !until) until = clock::now() + tuning_.patience;
         if (until && clock::now() >= *until) return false;
         if (!has_begun && ready()) {
@@ -163,6 +166,7 @@ inline bool shutdown::leave_team() {
         if (until && control_.all_have_departed() && outbox_.empty() && inbox_.is_idle()) return true;
         if (until && clock::now() >= *until) return false;
         background::progress_all();
+        answerers_of_thread::poll();
     }
 }
 

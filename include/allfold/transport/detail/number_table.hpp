@@ -16,6 +16,8 @@ namespace allfold::detail {
 /// more, at the price of a longer compile time for every includer.
 class number_table {
   public:
+    /// How many keys have numbers.
+    [[nodiscard]] std::size_t size() const noexcept { return count_; }
     /// Null if the key has no number.
     [[nodiscard]] const std::uint32_t* find(std::uint64_t key) const noexcept {
         if (count_ == 0) return nullptr;
