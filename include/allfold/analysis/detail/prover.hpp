@@ -86,9 +86,12 @@ class prover : public costs {
         const slot_of_all_ranks& holder = slots_[static_cast<int>(copy.where)];
         if (ok && holder.cells != nullptr) holder.cells[holder.index_of(copy)] = Value{};
     }
+    /// Operators need not have an identity: then the result stays as the caller has left it.
     constexpr void erases(const running_rank&, const cell_at_rank& into) {
-        const content there = into.where == slot::result ? promised(into.rank, into.block) : copied(into);
-        write(into, Value::of({there.item, 0, 0}));
+        if (!exists(into)) return fail_block(into);
+        if (ok && result_at(into.rank, into.block).item >= 0) fail_not_run(into, not_run::identity_replaces);
+        write(into, Value::of({promised(into.rank, into.block).item, 0, 0}));
+        has_identity_ = true;
     }
 
     /// After the run: checks what every rank holds.
@@ -150,21 +153,26 @@ class prover : public costs {
     [[nodiscard]] constexpr content copied(const cell_at_rank& p) const {
         return content{schedules_.scratch(p.rank).copied(p.block)};
     }
+    [[nodiscard]] constexpr bool exists(const cell_at_rank& p) const noexcept {
+        return p.block >= 0 && p.block < slots_[static_cast<int>(p.where)].blocks;
+    }
     [[nodiscard]] constexpr Value read(const cell_at_rank& p) {
         const slot_of_all_ranks& source = slots_[static_cast<int>(p.where)];
-        if (p.block < 0 || p.block >= source.blocks) return fail_block(p), Value{};
+        if (!exists(p)) return fail_block(p), Value{};
         const Value value = p.where == slot::input    ? Value::of(promise_.input(claimed_.at(p.rank, size_), p.block))
                             : source.cells == nullptr ? Value{}
                                                       : source.cells[source.index_of(p)];
         if (value.item < 0)
             fail({.what = fault::empty_slot, .rank = p.rank, .round = p.round, .block = p.block, .where = p.where});
+        else if (has_identity_ && value.is_identity())
+            fail_not_run(p, not_run::identity_read);
         if (p.where == slot::input && claimed_.in_place) check_input_remains(p, value);
         return value;
     }
     constexpr void write(const cell_at_rank& p, const Value& value) {
         slot_of_all_ranks& target = slots_[static_cast<int>(p.where)];
         if (!ok) return;
-        if (p.block < 0 || p.block >= target.blocks) return fail_block(p);
+        if (!exists(p)) return fail_block(p);
         const content there = p.where == slot::result ? promised(p.rank, p.block) : copied(p);
         if (target.cells == nullptr || !there.exists()) return fail_at(p, fault::misplaced);
         if (!claimed_.equal_blocks && !fits(p.where, there, value)) return fail_length(p, value);
@@ -183,7 +191,7 @@ class prover : public costs {
         if (!ok) return {};
         fault why = Value::why_not(left, right);
         int operands = 0;
-        if (why == fault::none && claimed_.keeps == order::tree) {
+        if (why == fault::none && claimed_.keeps >= order::tree) {
             const content all = operands_of(into.rank, left.item);
             operands = all.last - all.first;
             if (!Value::is_node(left, right, all)) why = fault::bracketing;
@@ -277,7 +285,7 @@ class prover : public costs {
     constexpr void insert_once(const running_rank& self, slot into, const block_set& received, rank_bits& seen) {
         for (int i = 0; i < received.size() && ok; ++i) {
             const cell_at_rank p = self.at(into, received[i]);
-            if (p.block < 0 || p.block >= slot_of(into).blocks) return fail_block(p);
+            if (!exists(p)) return fail_block(p);
             const int number = static_cast<int>(into) * max_blocks() + p.block;
             if (seen.contains(number)) fail_at(p, fault::received_twice);
             seen.insert(number);
@@ -350,6 +358,9 @@ class prover : public costs {
               .where = p.where,
               .wanted = claimed_.scratch_slots});
     }
+    constexpr void fail_not_run(const cell_at_rank& p, not_run why) {
+        fail({.what = fault::cannot_run, .rank = p.rank, .round = p.round, .found = static_cast<int>(why)});
+    }
     constexpr void fail_length(const cell_at_rank& p, const Value& value) {
         fail({.what = fault::other_length,
               .rank = p.rank,
@@ -385,6 +396,7 @@ class prover : public costs {
     const Value* results_ = nullptr;
     std::vector<kept_operands> kept_;  ///< rank by rank and part by part
     kept_operands* first_kept_ = nullptr;
+    bool has_identity_ = false;                   ///< some block
     std::vector<rank_bits> known_ranks_{};        ///< which ranks each rank has heard of
     std::vector<rank_bits> known_when_posted_{};  ///< which of them it knew of when it posted its messages
 };

@@ -23,6 +23,8 @@ class schedules {
     [[nodiscard]] virtual constexpr block_set received_from(int rank, int round, int peer) const = 0;
     [[nodiscard]] virtual constexpr std::optional<fused_pass> fused(int rank) const = 0;
     [[nodiscard]] virtual constexpr bool fold_once() const = 0;
+    /// How many consecutive ranks share memory; 1 for schedules that do not know.
+    [[nodiscard]] virtual constexpr int group() const = 0;
 
   protected:
     constexpr ~schedules() = default;
@@ -34,7 +36,7 @@ class schedules_of final : public schedules {
   public:
     template <class Make>
     constexpr schedules_of(int size, const Make& make) {
-        each_.reserve(static_cast<std::size_t>(size));
+        if (size > 0) each_.reserve(static_cast<std::size_t>(size));
         for (int r = 0; r < size; ++r) each_.push_back(make(r));
         first_ = each_.data();
     }
@@ -58,6 +60,12 @@ class schedules_of final : public schedules {
         return allfold::fused_pass_of(first_[rank]);
     }
     [[nodiscard]] constexpr bool fold_once() const override { return allfold::folds_once(first_[0]); }
+    [[nodiscard]] constexpr int group() const override {
+        if constexpr (grouped_schedule<S>)
+            return first_[0].where().group;
+        else
+            return 1;
+    }
 
   private:
     static constexpr step per_peer{.sent = addressed::per_peer, .received = addressed::per_peer};
