@@ -7,9 +7,9 @@
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "allfold/analysis/claim.hpp"
+#include "allfold/analysis/detail/constexpr_array.hpp"
 #include "allfold/analysis/detail/prover.hpp"
 #include "allfold/analysis/detail/rank_bits.hpp"
 #include "allfold/analysis/proof.hpp"
@@ -70,7 +70,7 @@ enum class way : std::uint8_t { step_by_step, in_one_pass, both };
 /// Runs the schedules: all their steps, or the passes in which they are fused.
 template <class Value>
 [[nodiscard]] constexpr proof run(int size, const schedules& all, const claim& claimed,
-                                  const std::vector<fused_pass>& passes) {
+                                  const constexpr_array<fused_pass>& passes) {
     prover<Value> reads(size, all, claimed);
     interpreter<prover<Value>> steps(size, all, reads);
     if (passes.empty())
@@ -89,20 +89,19 @@ template <class Value>
 
 template <class Value>
 [[nodiscard]] constexpr proof run_in_one_pass(int size, const schedules& all, const claim& claimed) {
-    std::vector<fused_pass> passes;
-    for (int r = 0; r < size; ++r) {
-        const auto pass = all.fused(r);
-        if (r > 0 && pass.has_value() == passes.empty())
-            return {.what = fault::fusion_differs, .rank = r, .peer = r - 1, .found = pass ? 1 : 0};
-        if (pass) passes.push_back(*pass);
-    }
-    return passes.empty() ? proof{} : run<Value>(size, all, claimed, passes);
+    const bool are_fused = all.fused(0).has_value();
+    for (int r = 1; r < size; ++r)
+        if (all.fused(r).has_value() != are_fused)
+            return {.what = fault::fusion_differs, .rank = r, .peer = r - 1, .found = are_fused ? 0 : 1};
+    if (!are_fused) return {};
+    const auto pass_of = [&all](std::size_t rank) { return *all.fused(static_cast<int>(rank)); };
+    return run<Value>(size, all, claimed, constexpr_array<fused_pass>(static_cast<std::size_t>(size), pass_of));
 }
 
 template <class Value>
 [[nodiscard]] constexpr proof run(int size, const schedules& all, const claim& claimed, way how) {
     if (how == way::in_one_pass) return run_in_one_pass<Value>(size, all, claimed);
-    const proof steps = run<Value>(size, all, claimed, std::vector<fused_pass>());
+    const proof steps = run<Value>(size, all, claimed, constexpr_array<fused_pass>());
     if (!steps.ok() || how == way::step_by_step) return steps;
     const proof pass = run_in_one_pass<Value>(size, all, claimed);
     return pass.ok() ? steps : pass;

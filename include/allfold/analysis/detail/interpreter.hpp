@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
 
+#include "allfold/analysis/detail/constexpr_array.hpp"
 #include "allfold/analysis/detail/rank_bits.hpp"
 #include "allfold/analysis/detail/schedules.hpp"
 #include "allfold/analysis/proof.hpp"
@@ -140,7 +140,7 @@ class interpreter {
     }
 
     /// Runs the ranks as fused steps run: one after another, since no two touch the same block.
-    constexpr void run_fused(const std::vector<fused_pass>& passes) {
+    constexpr void run_fused(const constexpr_array<fused_pass>& passes) {
         for (const fused_pass& pass : passes)
             if (reader_.ok) run_fused(at(pass.block), pass);
     }
@@ -526,8 +526,8 @@ class interpreter {
     int group_;
     const schedules& schedules_;
     Reader& reader_;
-    std::vector<state> ranks_;
-    state* first_;    ///< the data of `ranks_`: at compile time a vector's own checks would double the cost of `at`
+    constexpr_array<state> ranks_;
+    state* first_;    ///< the data of `ranks_`: at compile time the calls of its operator would double the cost of `at`
     int ready_ = -1;  ///< the first rank that may leave its step
 };
 

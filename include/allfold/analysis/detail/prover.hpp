@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
 
 #include "allfold/analysis/claim.hpp"
+#include "allfold/analysis/detail/constexpr_array.hpp"
 #include "allfold/analysis/detail/costs.hpp"
 #include "allfold/analysis/detail/held_values.hpp"
 #include "allfold/analysis/detail/interpreter.hpp"
@@ -110,8 +110,8 @@ class prover : public costs {
 
   private:
     struct slot_of_all_ranks {
-        std::vector<Value> values{};  ///< rank by rank, block by block
-        Value* cells = nullptr;       ///< the data of `values`; null if this slot must not be written
+        constexpr_array<Value> values{};  ///< rank by rank, block by block
+        Value* cells = nullptr;           ///< the data of `values`; null if this slot must not be written
         int blocks = 0;
         bool used = false;
 
@@ -122,7 +122,7 @@ class prover : public costs {
 
     /// What a rank keeps for an ordered fold, peer by peer.
     struct kept_operands {
-        std::vector<Value> values{};
+        constexpr_array<Value> values{};
         Value* first = nullptr;
         int blocks = 0;
     };
@@ -135,12 +135,12 @@ class prover : public costs {
         slot_of_all_ranks& opened = slot_of(where);
         opened.blocks = blocks;
         if (!declared) return;
-        opened.values.resize(at(size_) * at(blocks));
+        opened.values = constexpr_array<Value>(at(size_) * at(blocks));
         opened.cells = opened.values.data();
     }
     constexpr void init_known_ranks() {
-        known_ranks_.assign(at(size_), rank_bits(size_));
-        known_when_posted_.resize(at(size_));
+        known_ranks_ = constexpr_array<rank_bits>(at(size_), [this](std::size_t) { return rank_bits(size_); });
+        known_when_posted_ = constexpr_array<rank_bits>(at(size_));
         for (int r = 0; r < size_; ++r) known_ranks_[at(r)].insert(r);
     }
 
@@ -209,7 +209,7 @@ class prover : public costs {
         if (!self.part(part).folds_in_order()) return;
         kept_operands& of_part = kept_[2 * at(self.rank) + at(part)];
         of_part.blocks = self.part(part).receive.size();
-        of_part.values.assign(at(self.receiving.count()) * at(of_part.blocks), {});
+        of_part.values = constexpr_array<Value>(at(self.receiving.count()) * at(of_part.blocks));
         of_part.first = of_part.values.data();
     }
     [[nodiscard]] constexpr Value& kept(const running_rank& self, int part, int peer, int i) {
@@ -394,11 +394,11 @@ class prover : public costs {
     int blocks_;
     slot_of_all_ranks slots_[4]{};
     const Value* results_ = nullptr;
-    std::vector<kept_operands> kept_;  ///< rank by rank and part by part
+    constexpr_array<kept_operands> kept_;  ///< rank by rank and part by part
     kept_operands* first_kept_ = nullptr;
-    bool has_identity_ = false;                   ///< some block
-    std::vector<rank_bits> known_ranks_{};        ///< which ranks each rank has heard of
-    std::vector<rank_bits> known_when_posted_{};  ///< which of them it knew of when it posted its messages
+    bool has_identity_ = false;                       ///< some block
+    constexpr_array<rank_bits> known_ranks_{};        ///< which ranks each rank has heard of
+    constexpr_array<rank_bits> known_when_posted_{};  ///< which of them it knew of when it posted its messages
 };
 
 }  // namespace allfold::detail

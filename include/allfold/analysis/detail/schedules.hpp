@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <optional>
 #include <type_traits>
-#include <vector>
 
+#include "allfold/analysis/detail/constexpr_array.hpp"
 #include "allfold/schedule/fusion.hpp"
 #include "allfold/schedule/step.hpp"
 
@@ -35,11 +35,10 @@ template <schedule S>
 class schedules_of final : public schedules {
   public:
     template <class Make>
-    constexpr schedules_of(int size, const Make& make) {
-        if (size > 0) each_.reserve(static_cast<std::size_t>(size));
-        for (int r = 0; r < size; ++r) each_.push_back(make(r));
-        first_ = each_.data();
-    }
+    constexpr schedules_of(int size, const Make& make)
+        : each_(size > 0 ? static_cast<std::size_t>(size) : 0,
+                [&make](std::size_t rank) { return make(static_cast<int>(rank)); }),
+          first_(each_.data()) {}
     schedules_of(const schedules_of&) = delete;
     schedules_of& operator=(const schedules_of&) = delete;
 
@@ -70,8 +69,8 @@ class schedules_of final : public schedules {
   private:
     static constexpr step per_peer{.sent = addressed::per_peer, .received = addressed::per_peer};
 
-    std::vector<S> each_{};
-    const S* first_ = nullptr;
+    constexpr_array<S> each_;
+    const S* first_;
 };
 
 template <class Make>
