@@ -62,6 +62,8 @@ class schedules_of final : public schedules {
     [[nodiscard]] constexpr int group() const override {
         if constexpr (grouped_schedule<S>)
             return first_[0].where().group;
+        else if constexpr (requires { first_[0].is_grouped(); })
+            return first_[0].is_grouped() ? first_[0].where().group : 1;
         else
             return 1;
     }
