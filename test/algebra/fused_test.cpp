@@ -81,6 +81,20 @@ TEST_CASE("fused has the laws that all operators have on their parts") {
     CHECK(allfold::check_laws(fused{join, sum()}, {std::pair<std::string, int>("a", 2), {"", 0}, {"bc", 1}}));
 }
 
+TEST_CASE("fused is commutative at run time if all operators are, by their types or by what they say") {
+    const auto says = [](bool commutes) { return allfold::commutative_if(commutes, std::plus<int>()); };
+    using allfold::detail::commutes;
+    using numbers = std::pair<int, int>;
+    for (const bool flag : {false, true}) {
+        CHECK(commutes<numbers>(fused{says(flag), sum()}) == flag);
+        CHECK(commutes<numbers>(fused{says(flag), says(true)}) == flag);
+        CHECK(commutes<row<int, int>>(fused{max(), says(flag)}) == flag);
+    }
+    using with_join = fused<decltype(join), decltype(says(true))>;
+    STATIC_REQUIRE_FALSE(allfold::detail::says_commutative<with_join, std::pair<std::string, int>>);
+    STATIC_REQUIRE_FALSE(allfold::detail::says_commutative<fused<sum, sum>, numbers>);
+}
+
 TEST_CASE("fused has an identity if all operators have one") {
     STATIC_REQUIRE(allfold::identity_of<std::pair<int, float>>(fused{max(), sum()}) ==
                    std::pair(std::numeric_limits<int>::min(), 0.0F));

@@ -185,7 +185,8 @@ TEST_CASE("merging parts with logits of ten thousand neither overflows nor cance
 TEST_CASE("a logit that is NaN makes the whole row NaN, from either side") {
     const state good = online_softmax::lift(1.0, values{1, 2, 3, 4, 5});
     const state bad = online_softmax::lift(std::numeric_limits<double>::quiet_NaN(), values{1, 2, 3, 4, 5});
-    for (const state& merged : {online_softmax{}(good, bad), online_softmax{}(bad, good), online_softmax{}(bad, bad)}) {
+    for (const state& merged :
+         {bad, online_softmax{}(good, bad), online_softmax{}(bad, good), online_softmax{}(bad, bad)}) {
         CHECK(std::isnan(merged.m));
         for (const double value : online_softmax::normalize(merged)) CHECK(std::isnan(value));
     }

@@ -309,6 +309,16 @@ TEST_CASE("widened has the laws of its operator on the wider type, and folds tha
     CHECK(allfold::check_laws(op(), {0.0F, 1.0F, -3.0F, 1e6F}));
 }
 
+TEST_CASE("widened says what its operator says about commutativity at run time") {
+    const auto add = [](float a, float b) { return a + b; };
+    for (const bool commutes : {false, true}) {
+        const widened<decltype(allfold::commutative_if(commutes, add)), float> op{
+            allfold::commutative_if(commutes, add)};
+        CHECK(op.commutative() == commutes);
+    }
+    STATIC_REQUIRE_FALSE(allfold::detail::says_commutative<widened<sum, float>, float>);
+}
+
 TEST_CASE("an operator with state is widened with it") {
     const float limit = 300;
     const auto capped = allfold::commutative([limit](float a, float b) { return a + b < limit ? a + b : limit; });

@@ -30,6 +30,8 @@
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/barrier.hpp"
 #include "allfold/collective/broadcast.hpp"
+#include "allfold/collective/reduce.hpp"
+#include "allfold/collective/scatter.hpp"
 #include "allfold/collective/subset.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/engine/progress_thread.hpp"
@@ -478,6 +480,21 @@ TEST_CASE("faults that differ only in numbers of calls, or in values, are one, a
     CHECK(explain(orders).find("the shortest of 23 that differ only in") != std::string::npos);
 }
 
+TEST_CASE("a fault that was left out for its length is counted once if it is found again with a shorter schedule") {
+    const auto program = [](explored_communicator& comm) {
+        int order = 0;
+        for (const int r : take_all(comm)) order = order * 10 + r;
+        if (comm.rank() == 0) throw std::runtime_error("word " + std::string(1, static_cast<char>('a' + order % 7)));
+    };
+    allfold::explore_options options;
+    const auto all = explore(5, program, options);
+    for (options.findings = 1; options.findings < 5; ++options.findings) {
+        const auto some = explore(5, program, options);
+        CHECK(some.findings().size() == options.findings);
+        CHECK(some.findings().size() + some.left_out() == all.findings().size());
+    }
+}
+
 TEST_CASE("a program that depends on something else is reported as not deterministic") {
     int calls = 0;
     const auto counted = explore(3, [&](explored_communicator& comm) {
@@ -527,6 +544,55 @@ TEST_CASE("a fault that is not found again is told as such") {
     REQUIRE(found.findings().size() == 1);
     CHECK(found.first().what == verdict::not_deterministic);
     CHECK(found.first().text.find("found once: a rank fails: rank 0: the second time") != std::string::npos);
+}
+
+TEST_CASE("values that differ are told apart, in their last digit or beside a NaN") {
+    const auto sums = [](explored_communicator& comm) {
+        const vector order = take_all(comm);
+        double s = 0.3;
+        for (const int r : order) s += r * 0.1;
+        return s;
+    };
+    const std::string text = explain(explore(3, sums));
+    INFO(text);
+    CHECK(text.find("rank 0 returns 0.59999999999999998, but 0.60000000000000009 in the first") != std::string::npos);
+
+    struct first_and_nan {
+        double nan = std::numeric_limits<double>::quiet_NaN();
+        int first = 0;
+        bool operator==(const first_and_nan&) const = default;
+    };
+    const auto first = [](explored_communicator& comm) {
+        const vector order = take_all(comm);
+        first_and_nan seen;
+        if (!order.empty()) seen.first = order.front();
+        return seen;
+    };
+    CHECK(explore(3, first).first().what == verdict::different_values);
+    CHECK(explore(3, [](explored_communicator& comm) { return take_all(comm), first_and_nan(); }).ok());
+}
+
+TEST_CASE("memory that only the root uses is free for others while an operation is in flight") {
+    const auto program = [](explored_communicator& comm) {
+        int x = comm.rank() + 1, total = 0, part = 0;
+        std::array all{1, 2};
+        auto to_first = allfold::reduce.start(comm, x, total, sum{}, allfold::root{0});
+        auto to_second = allfold::reduce.start(comm, x, total, sum{}, allfold::root{1});
+        auto from_first = allfold::scatter.start(comm, all, part, allfold::root{0});
+        if (comm.rank() != 0) all[0] = 7;
+        allfold::wait_all(to_first, to_second, from_first);
+        return total + part;
+    };
+    const auto found = explore(2, program);
+    INFO(explain(found));
+    CHECK(found.ok());
+    const auto changes = [](explored_communicator& comm) {
+        int x = comm.rank(), total = 0;
+        auto op = allfold::reduce.start(comm, x, total, sum{}, allfold::root{0});
+        if (comm.rank() == 0) total = 5;
+        op.wait();
+    };
+    CHECK(explain(explore(2, changes)).find("rank 0 changes it before the operation is done") != std::string::npos);
 }
 
 TEST_CASE("a program that returns NaN is deterministic") {
@@ -684,7 +750,7 @@ TEST_CASE("an exploration that ended at a limit goes on where it was, also from 
     CHECK((parts == 5 && some.executions() == 24 && some.redundant() == whole.redundant()));
     CHECK(some.frontier().empty());
     CHECK(explain(some) == explain(whole));
-    for (const char* none : {"nothing", "allfold-frontier-4 5 0", "allfold-frontier-4 4 0 1 0 0 0 . 0"}) {
+    for (const char* none : {"nothing", "allfold-frontier-5 5 0", "allfold-frontier-5 4 0 1 0 0 0 . 0"}) {
         few.frontier = none;
         CHECK_THROWS_AS(explore(5, program, few), allfold::error);
     }
@@ -717,6 +783,24 @@ TEST_CASE("the frontier of another program, or of other options, is refused") {
     CHECK_THROWS_WITH(explore(5, longer, few), Catch::Contains("this frontier is that of another program"));
     few.reduced = false;
     CHECK_THROWS_WITH(explore(5, program, few), Catch::Contains("of an exploration with other options (reduced"));
+
+    const auto pairs = [](explored_communicator& comm, bool in_order) {
+        int x = comm.rank(), first = 0;
+        for (int i = 0; comm.rank() > 0 && i < 2; ++i) allfold::send(comm, x, allfold::to{0}, allfold::tag{x});
+        if (comm.rank() > 0) return;
+        allfold::receive(comm, first, allfold::from{allfold::any}, allfold::tag{allfold::any});
+        for (int i = 0; i < 3; ++i)
+            if (in_order)
+                allfold::receive(comm, x, allfold::from{i == 0 ? first : 3 - first}, allfold::tag{allfold::any});
+            else
+                allfold::receive(comm, x, allfold::from{allfold::any}, allfold::tag{allfold::any});
+    };
+    allfold::explore_options three;
+    three.executions = 3;
+    three.frontier = explore(3, [&](explored_communicator& comm) { pairs(comm, false); }, three).frontier();
+    CHECK_THROWS_WITH(explore(
+                          3, [&](explored_communicator& comm) { pairs(comm, true); }, three),
+                      Catch::Contains("this frontier is that of another program"));
 }
 
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)

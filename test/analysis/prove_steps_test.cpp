@@ -35,6 +35,12 @@ namespace {
 
 constexpr block_set whole = block_set::one(0);
 
+/// Its scratch slot copies a block that does not exist.
+struct copies_no_block : written<step (*)(int, int)> {
+    using written::written;
+    [[nodiscard]] static constexpr allfold::scratch_blocks scratch() { return {.copies = 1, .only = 5}; }
+};
+
 /// Claims to fold once, which is true for two ranks only.
 struct says_that_it_folds_once : doubling::all_reduce {
     static constexpr bool folds_once = true;
@@ -165,7 +171,7 @@ TEST_CASE("nothing is received twice into one block in one step") {
     CHECK(explain(parts) == "P = 2, rank 1, round 0: receives block 0 into the result twice in one step");
 }
 
-TEST_CASE("an identity is written when the messages of its step have been taken, and folds as nothing") {
+TEST_CASE("an identity, which operators need not have, is not read and replaces nothing") {
     const auto steps = [](int r, int round) -> step {
         const step erase{.local = allfold::set_identity(whole),
                          .to = peers::one(1 - r),
@@ -179,7 +185,16 @@ TEST_CASE("an identity is written when the messages of its step have been taken,
     };
     claim claimed = rank_order_claim(allfold::all_reduce);
     claimed.keeps = order::tree;
-    CHECK(prove_written(2, 1, 2, steps, claimed).ok());
+    CHECK(explain(prove_written(2, 1, 2, steps, claimed)) ==
+          "P = 2, rank 0, round 1: reads an identity, which operators need not have");
+
+    const auto replaces = [](int r, int round) -> step {
+        if (r == 0 && round == 0) return {.local = allfold::keep_input(whole)};
+        if (r == 0) return {.local = allfold::set_identity(whole), .to = peers::one(1), .send = whole};
+        return round == 0 ? step{} : stores(0);
+    };
+    CHECK(explain(prove_written(2, 1, 2, replaces, rank_order_claim(allfold::exclusive_scan))) ==
+          "P = 2, rank 0, round 1: sets an identity where it has stored something: operators need not have one");
 
     const proof too_early = prove_edited(allfold::exclusive_scan, all_read{}, 3, [](int r, int, step& s) {
         if (r == 0) s.local = {};
@@ -430,4 +445,17 @@ TEST_CASE("an ordered fold of one message is done when that comes, before its se
         allfold::prove(2, [](int r) { return folds_what_is_replaced{r}; }, rank_order_claim(allfold::all_reduce));
     INFO(explain(p));
     CHECK(p.what == fault::repeated);
+}
+
+TEST_CASE("a scratch slot that copies a block which does not exist is not used") {
+    const auto steps = [](int, int) -> step {
+        return {
+            .local = {
+                .what = allfold::local_work::kind::copy, .into = slot::scratch_a, .blocks = whole, .targets = whole}};
+    };
+    claim claimed = rank_order_claim(allfold::reduce);
+    claimed.equal_blocks = true;
+    CHECK(explain(prove(
+              2, [=](int r) { return copies_no_block(r, 2, 1, 1, steps); }, claimed)) ==
+          "P = 2, rank 0: names block 5 of 1");
 }

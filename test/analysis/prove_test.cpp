@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/analysis/prove.hpp"
 
+#include <array>
 #include <string>
 
 #include "allfold/collective.hpp"
@@ -39,6 +40,12 @@ using namespace test;
 
 namespace {
 constexpr block_set whole = block_set::one(0);
+
+/// Says that it knows which ranks share memory, but every rank communicates with ranks of other groups.
+struct knows_groups : doubling::all_reduce {
+    static constexpr bool grouped = true;
+    using doubling::all_reduce::all_reduce;
+};
 }  // namespace
 
 TEST_CASE("a proof is a constant expression and counts what a schedule costs") {
@@ -236,20 +243,19 @@ TEST_CASE("messages of one pair meet in the order in which they are sent") {
 
 TEST_CASE("a peer that is a step ahead is not met twice in one step of several peers") {
     const auto steps = [](int r, int round, int other) -> step {
-        if (r == 0 && round == 0) return {.from = peers::everyone(), .receive = whole, .how = fold::in_rank_order};
-        if (r == 0 && round == 1)
-            return {
-                .from = peers::everyone(), .receive = whole, .how = fold::peers_in_rank_order, .into = slot::scratch_a};
-        if (r == other)
-            return round == 0 ? step{.from = peers::one(3 - other), .receive = whole, .into = slot::scratch_a}
-                              : sends(0);
-        if (r > 0 && round == 0) return sends(0);
-        if (r > 0 && round == 1) return {.to = peers::everyone(), .send = whole};
-        return {};
+        const block_set own = block_set::one(r), of_other = block_set::one(3 - other);
+        step takes{.from = peers::everyone(), .received = allfold::addressed::per_peer};
+        if (r == 0 && round == 0) takes.local = allfold::keep_input(own);
+        if (r == 0 && round == 1) takes.into = slot::scratch_a;
+        if (r == 0) return round < 2 ? takes : step{};
+        if (r == other && round == 0)
+            return {.from = peers::one(3 - other), .receive = of_other, .into = slot::scratch_a};
+        if (r == other || round == 0) return {.to = peers::one(0), .send = own};
+        return round == 1 ? step{.to = peers::everyone(), .send = own} : step{};
     };
     const auto prove_that = [&](int other) {
         return prove_written(
-            3, 1, 3, [&](int r, int round) { return steps(r, round, other); }, rank_order_claim(allfold::reduce));
+            3, 3, 3, [&](int r, int round) { return steps(r, round, other); }, rank_order_claim(allfold::gather));
     };
     const proof p = prove_that(2);
     INFO(explain(p));
@@ -260,9 +266,29 @@ TEST_CASE("a peer that is a step ahead is not met twice in one step of several p
     CHECK(prove_that(1).what == fault::deadlock);
 }
 
+TEST_CASE("a rank goes on only when an ordered fold that keeps its message has all of them") {
+    const auto steps = [](int r, int round) -> step {
+        if (r == 1 && round == 0) return {.from = peers::everyone(), .receive = whole, .how = fold::in_rank_order};
+        if (r == 0 && round == 0) return sends(1);
+        if (r == 0)
+            return {.local = {.what = allfold::local_work::kind::copy, .into = slot::scratch_a, .blocks = whole},
+                    .to = peers::one(2),
+                    .send = whole,
+                    .source = slot::scratch_a};
+        if (r == 2 && round == 0) return {.from = peers::one(0), .receive = whole, .into = slot::scratch_a};
+        return r == 2 ? sends(1) : step{};
+    };
+    const proof p = prove_written(3, 1, 2, steps, rank_order_claim(allfold::reduce, 1));
+    CHECK(p.what == fault::deadlock);
+    CHECK(explain(p) ==
+          "P = 3, rank 0, round 0: waits for rank 1, which waits for rank 2, which waits for rank 0: without buffering "
+          "no rank can proceed");
+}
+
 TEST_CASE("no ranks and no number of rounds are faults, not crashes") {
     const auto of_no_rounds = [](int) { return written(0, 3, 1, -1, [](int, int) { return step{}; }); };
-    CHECK(prove(0, of_no_rounds, rank_order_claim(allfold::broadcast)).what == fault::unsupported);
+    for (const int size : {0, -1})
+        CHECK(prove(size, of_no_rounds, rank_order_claim(allfold::broadcast)).what == fault::unsupported);
     CHECK(explain(prove(3, of_no_rounds, rank_order_claim(allfold::broadcast))) ==
           "P = 3, rank 0: has -1 rounds, not 0");
 }
@@ -305,6 +331,32 @@ TEST_CASE("a schedule that claims a stronger order than it keeps is held to it")
     CHECK(p.what == fault::bracketing);
     CHECK(explain(p) ==
           "P = 4, rank 2, round 1: folds ranks 0..1 ∘ rank 2 in block 0, which the canonical tree of 4 does not");
+    claimed.keeps = order::global;
+    CHECK(prove_written(4, 1, 3, chain, claimed).what == fault::bracketing);
+}
+
+TEST_CASE("a permutation is proved for any shift, and only for a list that is one") {
+    for (const int shift : {-9, -1, 0, 5}) CHECK(prove(allfold::permute, direct{}, 4, shift).ok());
+    for (const std::array<int, 3>& list : {std::array{0, 0, 1}, std::array{0, 1, 3}, std::array{-1, 0, 1}})
+        CHECK_THROWS_WITH((void)prove(allfold::permute, direct{}, setting{.size = 3, .destinations = list.data()}),
+                          Catch::Matchers::ContainsSubstring("prove: the destinations of 3 ranks are no permutation"));
+    const std::array rotation{1, 2, 0};
+    CHECK(prove(allfold::permute, direct{}, setting{.size = 3, .destinations = rotation.data()}).ok());
+}
+
+TEST_CASE("only the first ranks of groups communicate with other groups") {
+    const auto grouped_by = [](int group) {
+        const claim claimed = claim::of<knows_groups>(allfold::all_reduce.promise, 0, group);
+        const proof p = prove(4, [=](int r) { return knows_groups({r, 4, 0, group}); }, claimed);
+        const allfold::any_schedule any(knows_groups({0, 4, 0, group}), "knows groups");
+        CHECK(explain(prove(4, [&](int r) { return any.at(r); }, claimed)) == explain(p));
+        return p;
+    };
+    CHECK(grouped_by(1).ok());
+    CHECK(grouped_by(4).ok());
+    CHECK(
+        explain(grouped_by(2)) ==
+        "P = 4, rank 3, round 1: exchanges messages with rank 1 of another group: only the first ranks of groups may");
 }
 
 TEST_CASE("a scan keeps order::tree only if each prefix is a canonical tree") {

@@ -75,3 +75,26 @@ TEST_CASE("a schedule that does not end alone does not end together with another
     const proof p = prove_together(3, all_of<one_sided>(3), all_of<doubling>(3), same_for_all, pushes::all_in_flight);
     CHECK_FALSE(p.ok());
 }
+
+TEST_CASE("two schedules at once have the rounds of both, and faults are those that each has alone") {
+    struct sends_twice : ring {
+        using ring::composed;
+        [[nodiscard]] constexpr allfold::step operator[](int round) const {
+            allfold::step s = ring::operator[](round);
+            if (rank() == 1 && round == 3) s.from = {};
+            return s;
+        }
+    };
+    const auto both = [](const auto& first) {
+        return prove_together(3, first, all_of<doubling>(3), same_for_all, pushes::all_in_flight);
+    };
+    CHECK(both(all_of<ring>(3)).rounds == 4 + doubling({0, 3}).rounds());
+    const proof alone =
+        allfold::prove(3, all_of<sends_twice>(3), allfold::claim_of(allfold::all_reduce, allfold::ring{}));
+    CHECK(alone.what == fault::unmatched);
+    CHECK(explain(both(all_of<sends_twice>(3))) == explain(alone));
+    for (const int size : {0, -1}) {
+        const proof none = prove_together(size, all_of<ring>(1), all_of<ring>(1), same_for_all, pushes::awaited_only);
+        CHECK(none.what == fault::unsupported);
+    }
+}

@@ -81,6 +81,12 @@ TEST_CASE("what is wrong with shards is found, and said") {
     CHECK(report_of(wrong).text() == "there are 2 shards for 3 inputs");
     wrong = {{inputs[0].begin(), inputs[0].begin() + 3}, right[1], right[2]};  // the operand of rank 0 alone
     CHECK((report_of(wrong).what == fault::value && report_of(wrong).rank == 0));
+
+    vectors short_input = inputs;
+    short_input[2].pop_back();
+    const auto report = verify_reduce_scatter(short_input, right, allfold::max());
+    CHECK(report.text() == "the input of rank 2 has 6 elements, not 7");
+    CHECK((report.what == fault::input && report.rank == 2));
 }
 
 TEST_CASE("shards are compared with a fold in rank order") {

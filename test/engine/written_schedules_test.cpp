@@ -266,7 +266,8 @@ TEST_CASE("in place, a message of many short blocks is not lent from where resul
 }
 
 TEST_CASE("an identity comes after all messages of its step, sent and received") {
-    REQUIRE(prove(allfold::exclusive_scan, erased_where_it_is_sent{}, 3).ok());
+    // Not proved: with an operator that has no identity, rank 0 would end with its own operand.
+    REQUIRE(prove(allfold::exclusive_scan, erased_where_it_is_sent{}, 3).what == allfold::fault::cannot_run);
     REQUIRE(prove(allfold::exclusive_scan, erased_after_a_fold{}, 3).ok());
     const auto check = [](auto algorithm, bool in_place, std::size_t n) {
         return right_on(3, [&](auto& comm) {

@@ -160,7 +160,7 @@ class law_check {
 
     [[nodiscard]] constexpr bool is_commutative() const {
         if constexpr (says_commutative<Op, T>)
-            return op_.commutative();
+            return commutes<T>(op_);
         else
             return laws.has(law::commutative);
     }

@@ -57,7 +57,8 @@ inline constexpr bool keeps_type<Op, T> = requires(const Op& op, const T& x) {
 /// What several operators can do together on the parts of an element, with one operator per part.
 template <class Parts, class... Ops>
 struct fusion_on {
-    static constexpr bool folds = false, folds_in_rows = false, lifts = false, lowers = false, has_identity = false;
+    static constexpr bool folds = false, folds_in_rows = false, lifts = false, lowers = false, has_identity = false,
+                          says_commutative = false;
     static constexpr law_set laws{};
 };
 template <class... Ts, class... Ops>
@@ -74,6 +75,12 @@ struct fusion_on<std::tuple<Ts...>, Ops...> {
         ((common.bits &= laws_of<Ops, Ts>.bits), ...);
         return common;
     }();
+    static constexpr bool says_commutative =
+        (detail::says_commutative<Ops, Ts> || ...) &&
+        ((detail::says_commutative<Ops, Ts> || commutative_operator<Ops, Ts>) && ...);
+    [[nodiscard]] static constexpr bool commutes(const Ops&... operators) {
+        return (detail::commutes<Ts>(operators) && ...);
+    }
 };
 
 template <class T>
@@ -136,6 +143,13 @@ class fused {
 
     template <class T>
     static constexpr law_set laws_on = detail::fusion_on<typename detail::parts_of<T>::types, Ops...>::laws;
+
+    /// Whether all are commutative, if any says so at run time.
+    template <class T>
+        requires detail::fusion_on<typename detail::parts_of<T>::types, Ops...>::says_commutative
+    [[nodiscard]] constexpr bool commutative_on() const {
+        return std::apply(detail::fusion_on<typename detail::parts_of<T>::types, Ops...>::commutes, operators_);
+    }
 
     template <class T>
         requires(detail::is_tuple<T> && detail::fusion_on<typename detail::parts_of<T>::types, Ops...>::has_identity)

@@ -122,6 +122,7 @@ struct online_softmax {
     template <std::floating_point T, std::size_t D>
     [[nodiscard]] static constexpr softmax_state<T, D> lift(T logit, const std::array<T, D>& value) {
         if (logit == -std::numeric_limits<T>::infinity()) return {};
+        if (logit != logit) return of_nan<T, D>(logit);
         return {logit, T{1}, value};
     }
 
@@ -140,6 +141,13 @@ struct online_softmax {
     }
 
   private:
+    /// The state of a NaN logit: nothing of its value is left, as after a merge.
+    template <std::floating_point T, std::size_t D>
+    [[nodiscard]] static constexpr softmax_state<T, D> of_nan(T nan) {
+        softmax_state<T, D> state{nan, nan};
+        state.s.fill(nan);
+        return state;
+    }
     template <std::floating_point M, std::floating_point L, std::floating_point S>
     static void merge(const row<const M, const L, const S>& higher, const row<const M, const L, const S>& lower,
                       const row<M, L, S>& out) {

@@ -109,11 +109,25 @@ concept commutative_operator = associative_operator<Op, T> && laws_of<Op, T>.has
 
 namespace detail {
 
-/// Whether an operator declares commutativity at run time, through its value rather than its type.
+/// Whether an operator declares commutativity at run time, through its value rather than its type. One that consists
+/// of others may do so for each type by itself: `commutative_on<T>()`.
 template <class Op, class T>
-concept says_commutative = associative_operator<Op, T> && !commutative_operator<Op, T> && requires(const Op& op) {
-    { op.commutative() } -> std::convertible_to<bool>;
-};
+concept says_commutative = associative_operator<Op, T> && !commutative_operator<Op, T> && (requires(const Op& op) {
+                               { op.commutative() } -> std::convertible_to<bool>;
+                           } || requires(const Op& op) {
+                               { op.template commutative_on<T>() } -> std::convertible_to<bool>;
+                           });
+
+/// Whether an operator is commutative on T, by its type or by its value.
+template <class T, class Op>
+[[nodiscard]] constexpr bool commutes(const Op& op) {
+    if constexpr (!says_commutative<Op, T>)
+        return commutative_operator<Op, T>;
+    else if constexpr (requires { op.commutative(); })
+        return op.commutative();
+    else
+        return op.template commutative_on<T>();
+}
 
 }  // namespace detail
 

@@ -107,6 +107,12 @@ struct widened {
     template <class T>
     static constexpr law_set laws_on = std::same_as<T, Wide> ? laws_of<Op, Wide> : law_set{};
 
+    [[nodiscard]] constexpr bool commutative() const
+        requires detail::says_commutative<Op, Wide>
+    {
+        return detail::commutes<Wide>(op);
+    }
+
     template <std::same_as<Wide> T>
         requires operator_with_identity<Op, T>
     [[nodiscard]] constexpr T identity() const {

@@ -161,9 +161,11 @@ class picture {
 }  // namespace detail
 
 /// The picture of the schedules that `make(rank)` returns for all ranks below `size`.
+/// @throws error (bad_argument) if there are no ranks.
 template <class Make>
     requires schedule<std::invoke_result_t<const Make&, int>>
 [[nodiscard]] std::string draw(int size, const Make& make, const claim& claimed, const std::string& name) {
+    if (size < 1) throw error(errc::bad_argument, detail::text({"draw: there are no schedules of ", size, " ranks"}));
     const detail::schedules_of all(size, make);
     const detail::history what(size, all, claimed);
     const contract& promise = *claimed.promise;
@@ -184,10 +186,9 @@ template <class Collective, class Algorithm>
     if (!supports<S>(size, group))
         throw error(errc::bad_argument, detail::text({"draw: ", Algorithm::name, " has no schedule for ", size,
                                                       " ranks in groups of ", group}));
-    if (Collective::promise.rooted && Collective::promise.cut != cut_for::owner && (root < 0 || root >= size))
-        throw error(errc::bad_rank, detail::text({"draw: root ", root, " of ", size, " ranks"}));
-    const auto make = [&](int rank) { return make_schedule<S>(setting{rank, size, root, group}, algorithm); };
-    return draw(size, make, claim_of(what, algorithm, root, group), Algorithm::name);
+    const setting where = detail::with_root("draw", Collective::promise, {0, size, root, group});
+    const auto make = [&](int rank) { return make_schedule<S>(where.at(rank), algorithm); };
+    return draw(size, make, claim_of(what, algorithm, where.root, group), Algorithm::name);
 }
 
 }  // namespace allfold

@@ -23,6 +23,7 @@ enum class fault : std::uint8_t {
     rounds_differ,    ///< ranks disagree on the number of rounds, or there are some at P = 1
     blocks_differ,    ///< ranks disagree on the number of blocks, or it is not what the collective requires
     no_such_peer,     ///< a step names itself or a rank outside [0, P)
+    other_group,      ///< a grouped schedule names a rank of another group, and not both are the first of their groups
     no_such_block,    ///< a step names a block that does not exist
     unmatched,        ///< a message that is never received, or a receive for which no message is sent
     message_differs,  ///< sender and receiver disagree on the number of blocks in a message
@@ -55,7 +56,9 @@ enum class not_run : std::uint8_t {
     fold_without_operator,  ///< a fold, or the identity, in a collective that only moves data
     second_part_per_peer,   ///< the second part of messages differs from peer to peer
     ordered_fold_of_parts,  ///< an ordered fold of several peers' messages that have two parts
-    identity_elsewhere      ///< the identity goes to a scratch slot, or to blocks with other numbers
+    identity_elsewhere,     ///< the identity goes to a scratch slot, or to blocks with other numbers
+    identity_read,          ///< an identity is used as a value, although operators need not have one
+    identity_replaces       ///< the identity goes where something else has been stored, for the same reason
 };
 
 /// What a value is made of: block `item` of the operands of `count` ranks in [low, high). Item -1: there is no value.
@@ -147,6 +150,9 @@ namespace detail {
             return "folds in rank order messages that have two parts: let one step receive each part";
         case not_run::identity_elsewhere:
             return "sets an identity in a scratch slot, or under other block numbers: set it in blocks of the result";
+        case not_run::identity_read: return "reads an identity, which operators need not have";
+        case not_run::identity_replaces:
+            return "sets an identity where it has stored something: operators need not have one";
     }
     return {};
 }
@@ -161,6 +167,8 @@ namespace detail {
         case fault::rounds_differ: return "has " + counted(p.found, "round") + ", not " + number(p.wanted);
         case fault::blocks_differ: return "has " + counted(p.found, "block") + ", not " + number(p.wanted);
         case fault::no_such_peer: return "names " + peer + ", which is not another of the " + number(p.size) + " ranks";
+        case fault::other_group:
+            return "exchanges messages with " + peer + " of another group: only the first ranks of groups may";
         case fault::no_such_block: return "names " + block + " of " + number(p.wanted);
         case fault::unmatched:
             return p.found ? "sends to " + peer + ", which never receives it"

@@ -7,10 +7,11 @@
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "allfold/analysis/claim.hpp"
+#include "allfold/analysis/detail/constexpr_array.hpp"
 #include "allfold/analysis/detail/prover.hpp"
+#include "allfold/analysis/detail/rank_bits.hpp"
 #include "allfold/analysis/proof.hpp"
 #include "allfold/error.hpp"
 #include "allfold/schedule/contract.hpp"
@@ -25,14 +26,14 @@
 ///
 /// What is proved, for this P:
 /// 1. Every message meets a receive of its partner, and every receive a message, with the same number of blocks.
-/// 2. Nothing deadlocks when no message is buffered, so that a send is done only when it has been received, and each
-///    step takes its messages in the order of its peers.
+/// 2. Nothing deadlocks when no message is buffered, so that a send is done only when it has been received, by an
+///    ordered fold only with all that this folds, and each step takes its messages in the order of its peers.
 /// 3. Every block ends up where the collective's contract says, made of that block of each operand exactly once: in
 ///    rank order if the schedule keeps `order::rank`, and bracketed as the canonical tree if it keeps `order::tree`.
 /// 4. Ranks that get the same fold get the same bits: they all hold the same bracketing, for `order::any` too.
-/// 5. No step reads an empty slot, receives into what it sends, stores a block where one of another length may be, or
-///    writes what is not its own.
-/// 6. The claims `scratch_slots`, `in_place` and `folds_once` hold, and no step asks for what cannot be run.
+/// 5. No step reads an empty slot or an identity, receives into what it sends, stores a block where one of another
+///    length may be, or writes what is not its own.
+/// 6. The claims `scratch_slots`, `in_place`, `grouped` and `folds_once` hold, and no step asks for what cannot be run.
 /// 7. If ranks that share memory run two steps as one pass (see `fused_pass_of`), all of them do, and 3 to 6 hold for
 ///    it too.
 
@@ -50,11 +51,13 @@ namespace detail {
     const int least = cut == cut_for::schedule ? 1 : blocks, wanted = blocks < least ? least : blocks;
     const int rounds = size == 1 || all.rounds(0) < 0 ? 0 : all.rounds(0), in_scratch = all.scratch(0).count(wanted);
     for (int r = 0; r < size; ++r) {
+        const scratch_blocks scratch = all.scratch(r);
         if (all.blocks(r) != wanted)
             return {.what = fault::blocks_differ, .rank = r, .found = all.blocks(r), .wanted = wanted};
-        if (all.scratch(r).count(wanted) != in_scratch)
-            return {
-                .what = fault::blocks_differ, .rank = r, .found = all.scratch(r).count(wanted), .wanted = in_scratch};
+        if (scratch.count(wanted) != in_scratch)
+            return {.what = fault::blocks_differ, .rank = r, .found = scratch.count(wanted), .wanted = in_scratch};
+        if (scratch.only >= wanted)
+            return {.what = fault::no_such_block, .rank = r, .block = scratch.only, .wanted = wanted};
         if (all.rounds(r) != rounds)
             return {.what = fault::rounds_differ, .rank = r, .found = all.rounds(r), .wanted = rounds};
     }
@@ -67,7 +70,7 @@ enum class way : std::uint8_t { step_by_step, in_one_pass, both };
 /// Runs the schedules: all their steps, or the passes in which they are fused.
 template <class Value>
 [[nodiscard]] constexpr proof run(int size, const schedules& all, const claim& claimed,
-                                  const std::vector<fused_pass>& passes) {
+                                  const constexpr_array<fused_pass>& passes) {
     prover<Value> reads(size, all, claimed);
     interpreter<prover<Value>> steps(size, all, reads);
     if (passes.empty())
@@ -86,20 +89,19 @@ template <class Value>
 
 template <class Value>
 [[nodiscard]] constexpr proof run_in_one_pass(int size, const schedules& all, const claim& claimed) {
-    std::vector<fused_pass> passes;
-    for (int r = 0; r < size; ++r) {
-        const auto pass = all.fused(r);
-        if (r > 0 && pass.has_value() == passes.empty())
-            return {.what = fault::fusion_differs, .rank = r, .peer = r - 1, .found = pass ? 1 : 0};
-        if (pass) passes.push_back(*pass);
-    }
-    return passes.empty() ? proof{} : run<Value>(size, all, claimed, passes);
+    const bool are_fused = all.fused(0).has_value();
+    for (int r = 1; r < size; ++r)
+        if (all.fused(r).has_value() != are_fused)
+            return {.what = fault::fusion_differs, .rank = r, .peer = r - 1, .found = are_fused ? 0 : 1};
+    if (!are_fused) return {};
+    const auto pass_of = [&all](std::size_t rank) { return *all.fused(static_cast<int>(rank)); };
+    return run<Value>(size, all, claimed, constexpr_array<fused_pass>(static_cast<std::size_t>(size), pass_of));
 }
 
 template <class Value>
 [[nodiscard]] constexpr proof run(int size, const schedules& all, const claim& claimed, way how) {
     if (how == way::in_one_pass) return run_in_one_pass<Value>(size, all, claimed);
-    const proof steps = run<Value>(size, all, claimed, std::vector<fused_pass>());
+    const proof steps = run<Value>(size, all, claimed, constexpr_array<fused_pass>());
     if (!steps.ok() || how == way::step_by_step) return steps;
     const proof pass = run_in_one_pass<Value>(size, all, claimed);
     return pass.ok() ? steps : pass;
@@ -108,7 +110,7 @@ template <class Value>
 /// Runs with the cheapest values that suffice: if nothing is folded, or every fold is in the canonical tree, all ranks
 /// agree.
 [[nodiscard]] constexpr proof run_with_values(int size, const schedules& all, const claim& claimed, way how) {
-    if (claimed.keeps == order::tree || !claimed.promise->folds) return run<rank_interval>(size, all, claimed, how);
+    if (claimed.keeps >= order::tree || !claimed.promise->folds) return run<rank_interval>(size, all, claimed, how);
     if (claimed.keeps == order::rank) return run<bracketed<rank_interval>>(size, all, claimed, how);
     if (size <= 64) return run<bracketed<rank_set<1>>>(size, all, claimed, how);
     if (size <= 512) return run<bracketed<rank_set<8>>>(size, all, claimed, how);
@@ -138,18 +140,35 @@ template <class Make>
 
 namespace detail {
 
-constexpr void require_root(const contract& promise, const setting& where) {
-    if (promise.rooted && promise.cut != cut_for::owner && (where.root < 0 || where.root >= where.size))
-        throw error(errc::bad_rank,
-                    "prove: root " + std::to_string(where.root) + " of " + std::to_string(where.size) + " ranks");
+[[nodiscard]] constexpr bool names_each_rank_once(const int* destinations, int size) {
+    rank_bits seen(size);
+    for (int r = 0; r < size; ++r) {
+        const int to = destinations[r];
+        if (to < 0 || to >= size || seen.contains(to)) return false;
+        seen.insert(to);
+    }
+    return true;
+}
+
+/// The setting with a root that exists. The root of a permutation is a shift, by any number.
+[[nodiscard]] constexpr setting with_root(const char* caller, const contract& promise, setting where) {
+    if (!promise.rooted || where.size < 1) return where;
+    const bool permutes = promise.cut == cut_for::owner;
+    if (permutes && where.destinations == nullptr) where.root = (where.root % where.size + where.size) % where.size;
+    if (permutes ? where.destinations == nullptr || names_each_rank_once(where.destinations, where.size)
+                 : where.root >= 0 && where.root < where.size)
+        return where;
+    const std::string ranks = std::to_string(where.size) + " ranks", before = std::string(caller) + ": ";
+    throw error(errc::bad_rank, permutes ? before + "the destinations of " + ranks + " are no permutation"
+                                         : before + "root " + std::to_string(where.root) + " of " + ranks);
 }
 
 template <class Collective, class Algorithm>
-[[nodiscard]] constexpr proof prove_one(const Collective& what, const Algorithm& algorithm, const setting& where,
+[[nodiscard]] constexpr proof prove_one(const Collective& what, const Algorithm& algorithm, const setting& given,
                                         way how) {
     using S = schedule_in<Collective, Algorithm>;
-    if (!supports<S>(where.size, where.group)) return {.what = fault::unsupported, .size = where.size};
-    if (where.size >= 1) require_root(what.promise, where);
+    if (!supports<S>(given.size, given.group)) return {.what = fault::unsupported, .size = given.size};
+    const setting where = with_root("prove", what.promise, given);
     const auto make = [&](int rank) { return make_schedule<S>(where.at(rank), algorithm); };
     claim claimed = claim_of(what, algorithm, where.root, where.group);
     claimed.destinations = where.destinations;
@@ -159,7 +178,7 @@ template <class Collective, class Algorithm>
 }  // namespace detail
 
 /// Proves the schedule that an algorithm has for a collective: `prove(all_reduce, ring{}, 8)`. A grouped one is proved
-/// for groups of `group`.
+/// for groups of `group`. For a permutation, `root` is the shift.
 /// @throws error (bad_rank) if there is no such root.
 template <class Collective, class Algorithm>
     requires schedule<schedule_in<Collective, Algorithm>>
@@ -168,6 +187,7 @@ template <class Collective, class Algorithm>
     return detail::prove_one(what, algorithm, setting{0, size, root, group}, detail::way::both);
 }
 /// The same for a permutation given as a list, the `destinations` of a setting.
+/// @throws error (bad_rank) if it is no permutation.
 template <class Collective, class Algorithm>
     requires schedule<schedule_in<Collective, Algorithm>>
 [[nodiscard]] constexpr proof prove(const Collective& what, const Algorithm& algorithm, const setting& where) {

@@ -40,7 +40,8 @@ class run_of_two {
           first_costs_(size),
           second_costs_(size),
           first_(size, a, first_costs_),
-          second_(size, b, second_costs_) {}
+          second_(size, b, second_costs_),
+          rounds_(a.rounds(0) + b.rounds(0)) {}
 
     /// `first_is_awaited(rank)`: whether a rank waits for the first one first. `turn(i)`: whether in turn i the first
     /// one goes on if it can, rather than the second.
@@ -82,6 +83,7 @@ class run_of_two {
         for (int r = 0; r < size_ && p.ok(); ++r)
             if (!ended(r)) p = why_stuck(r, first_is_awaited);
         p.size = size_;
+        p.rounds = rounds_;
         first_costs_.add_to(p);
         second_costs_.add_to(p);
         return p;
@@ -90,9 +92,13 @@ class run_of_two {
 
     /// A rank that is stuck waits for a peer in the first of the two, in its own order, that it has not ended.
     template <class Order>
-    [[nodiscard]] constexpr int waits_for(int rank, const Order& first_is_awaited) const {
+    [[nodiscard]] constexpr const interpreter<costs>& awaited_by(int rank, const Order& first_is_awaited) const {
         const bool first = first_is_awaited(rank) ? !first_.ended(rank) : second_.ended(rank);
-        return first ? first_.waits_for(rank) : second_.waits_for(rank);
+        return first ? first_ : second_;
+    }
+    template <class Order>
+    [[nodiscard]] constexpr int waits_for(int rank, const Order& first_is_awaited) const {
+        return awaited_by(rank, first_is_awaited).waits_for(rank);
     }
     template <class Order>
     [[nodiscard]] constexpr proof why_stuck(int rank, const Order& order_of) const {
@@ -100,7 +106,7 @@ class run_of_two {
         for (; !seen.contains(rank); rank = waits_for(rank, order_of)) {
             seen.insert(rank);
             if (const int peer = waits_for(rank, order_of); ended(peer))
-                return {.what = fault::unmatched, .rank = rank, .peer = peer};
+                return awaited_by(rank, order_of).unmatched(rank, peer);
         }
         proof stuck{.what = fault::deadlock, .rank = rank, .peer = waits_for(rank, order_of)};
         for (int next = rank; stuck.circle_length == 0 || next != rank; next = waits_for(next, order_of)) {
@@ -116,6 +122,7 @@ class run_of_two {
     costs second_costs_;
     interpreter<costs> first_;
     interpreter<costs> second_;
+    int rounds_;
     rank_bits begun_{};
 };
 
@@ -123,11 +130,12 @@ class run_of_two {
 
 /// Proves that the schedules that `first(rank)` and `second(rank)` return always end when they run at the same time,
 /// where `first_is_awaited(rank)` says which one a rank waits for first. `turn(i)` picks the one that goes on in turn
-/// i. The costs are the sums of both. What the schedules compute is proved by `prove`.
+/// i. The costs, and the rounds, are the sums of both. What the schedules compute is proved by `prove`.
 template <class First, class Second, class Order, class Turn>
     requires schedule<std::invoke_result_t<const First&, int>> && schedule<std::invoke_result_t<const Second&, int>>
 [[nodiscard]] constexpr proof prove_together(int size, const First& first, const Second& second,
                                              const Order& first_is_awaited, pushes what, const Turn& turn) {
+    if (size < 1) return {.what = fault::unsupported, .size = size};
     const detail::schedules_of a(size, first);
     const detail::schedules_of b(size, second);
     return detail::run_of_two(size, a, b).run(first_is_awaited, what, turn);

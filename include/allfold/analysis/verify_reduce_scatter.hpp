@@ -3,6 +3,7 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <iterator>
 #include <string>
@@ -21,10 +22,10 @@ namespace allfold {
 
 /// What `verify_reduce_scatter` found: true if everything is right.
 struct shard_report {
-    enum class fault { none, count, extent, value };
+    enum class fault { none, count, input, extent, value };
 
     fault what = fault::none;
-    int rank = -1;            ///< whose shard is wrong
+    int rank = -1;            ///< whose shard is wrong, or whose input has another length than the partition
     std::size_t element = 0;  ///< of the whole operand; if lengths are wrong, how many elements there are
     std::size_t wanted = 0;   ///< if lengths are wrong, how many there should be
 
@@ -33,6 +34,8 @@ struct shard_report {
         switch (what) {
             case fault::none: return "all shards are right";
             case fault::count: return detail::text({"there are ", element, " shards for ", wanted, " inputs"});
+            case fault::input:
+                return detail::text({"the input of rank ", rank, " has ", element, " elements, not ", wanted});
             case fault::extent:
                 return detail::text({"the shard of rank ", rank, " has ", element, " elements, not ", wanted});
             case fault::value: break;
@@ -82,7 +85,7 @@ template <class Inputs, class Shards, class Op, class Equal = same_value>
     if (length(shards) != ranks || blocks.blocks() != static_cast<int>(ranks))
         return {wrong::count, -1, length(shards), ranks};
     for (int r = 0; const auto& input : inputs) {
-        if (length(input) != blocks.total()) return {wrong::extent, r, length(input), blocks.total()};
+        if (length(input) != blocks.total()) return {wrong::input, r, length(input), blocks.total()};
         ++r;
     }
     for (int r = 0; const auto& shard : shards) {
@@ -102,7 +105,7 @@ template <class Inputs, class Shards, class Op>
     std::size_t longest = 0;
     int ranks = 0;
     for (const auto& input : inputs) {
-        longest = static_cast<std::size_t>(std::distance(std::begin(input), std::end(input)));
+        longest = std::max(longest, static_cast<std::size_t>(std::distance(std::begin(input), std::end(input))));
         ++ranks;
     }
     return verify_reduce_scatter(inputs, shards, op, partition::even(longest, ranks));

@@ -209,14 +209,14 @@ class array_call final : public base_of_call<V> {
     /// Whether ranks may fold what they hold in an order of their own.
     [[nodiscard]] bool commutes() const {
         if constexpr (is_asked && std::is_void_v<level>)
-            return op_.commutative();
+            return detail::commutes<state>(op_);
         else
             return in_any_order;
     }
     void require_commuting() const {
         if constexpr (is_asked && in_any_order)
             make_or_abort(comm_, [&] {
-                if (!op_.commutative())
+                if (!detail::commutes<state>(op_))
                     here().reject(errc::bad_argument,
                                   {"the call asks for order::any, but the operator is declared not commutative"});
             });

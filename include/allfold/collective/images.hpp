@@ -218,7 +218,7 @@ struct on_states {
     [[nodiscard]] bool commutative() const
         requires says_commutative<Op, State>
     {
-        return op.commutative();
+        return detail::commutes<State>(op);
     }
     [[nodiscard]] State identity() const
         requires operator_with_identity<Op, State>

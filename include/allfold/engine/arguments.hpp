@@ -390,8 +390,9 @@ class arguments : public bound_arguments {
         constexpr bool are_bytes = every_column<typename columns_of<value>::types>::copyable &&
                                    every_column<typename columns_of<result>::types>::copyable;
         if constexpr (are_bytes) {
-            if constexpr (!in_place) input_.add_memory(in_.get(), all.read);
-            output_.add_memory(out_.get(), writes ? all.written : all.read);
+            if constexpr (!in_place)
+                if (where().contributes) input_.add_memory(in_.get(), all.read);
+            if (where().receives || in_place) output_.add_memory(out_.get(), writes ? all.written : all.read);
         }
     }
 

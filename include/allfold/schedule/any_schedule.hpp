@@ -65,6 +65,7 @@ class any_schedule {
         return functions_->scratch == nullptr ? scratch_blocks{} : functions_->scratch(memory_);
     }
     [[nodiscard]] bool equal_blocks() const noexcept { return functions_->equal_blocks; }
+    [[nodiscard]] bool is_grouped() const noexcept { return functions_->is_grouped; }
 
     /// Its identity among schedules: the type, and the bytes of the value. (They do not include padding at the end,
     /// which may differ between equal values.)
@@ -89,6 +90,7 @@ class any_schedule {
         step (*at)(const void*, int round);
         void (*move_to)(void*, int rank);
         bool equal_blocks;
+        bool is_grouped;
         std::size_t bytes;
         step (*also)(const void*, int round) = nullptr;
         block_set (*sent_to)(const void*, int round, int peer) = nullptr;
@@ -123,6 +125,7 @@ class any_schedule {
                       [](const void* m, int round) -> step { return as<S>(m)[round]; },
                       [](void* m, int rank) { static_cast<S*>(m)->move_to(rank); },
                       needs_equal_blocks<S>,
+                      grouped_schedule<S>,
                       sizeof(S) - padding_at_end<S>()};
         if constexpr (requires(const S& s) { s.also(0); })
             all.also = [](const void* m, int round) -> step { return as<S>(m).also(round); };

@@ -193,7 +193,8 @@ struct local_work {
 [[nodiscard]] constexpr local_work keep_input(const block_set& blocks) noexcept {
     return {.what = local_work::kind::copy, .blocks = blocks};
 }
-/// Sets `blocks` of the result to the identity, at a rank whose result is a fold of no operands.
+/// Sets `blocks` of the result to the identity, at a rank whose result is a fold of no operands. Nothing may read them,
+/// or store anything there before, since an operator need not have an identity.
 [[nodiscard]] constexpr local_work set_identity(const block_set& blocks) noexcept {
     return {.what = local_work::kind::identity, .blocks = blocks};
 }

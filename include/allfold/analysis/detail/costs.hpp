@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <vector>
 
+#include "allfold/analysis/detail/constexpr_array.hpp"
 #include "allfold/analysis/detail/interpreter.hpp"
 #include "allfold/analysis/proof.hpp"
 
@@ -49,7 +49,7 @@ class costs : public reader {
         long long blocks_sent = 0;
         long long folds = 0;
     };
-    std::vector<rank_costs> ranks_;
+    constexpr_array<rank_costs> ranks_;
     rank_costs* first_;
 };
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
+#include <limits>
 #include <optional>
 #include <ostream>
 #include <ranges>
@@ -20,11 +22,16 @@
 
 namespace allfold::detail {
 
-/// A value as text, if it can be printed.
+template <class T>
+concept printable = requires(std::ostream& out, const T& value) { out << value; };
+
+/// A value as text, if it can be printed: numbers with so many digits that different ones have different texts.
 template <class T>
 [[nodiscard]] std::string value_text(const T& value) {
-    if constexpr (requires(std::ostream& out) { out << value; }) {
+    if constexpr (printable<T>) {
+        using number = std::conditional_t<std::is_floating_point_v<T>, T, double>;
         std::ostringstream out;
+        out.precision(std::numeric_limits<number>::max_digits10);
         out << value;
         return out.str();
     } else if constexpr (std::ranges::input_range<const T>) {
@@ -33,6 +40,21 @@ template <class T>
         return all + "}";
     } else {
         return "a value that cannot be printed";
+    }
+}
+
+/// Whether two values consist of the same bytes, apart from padding where compilers know of it. False if that says
+/// nothing about their values.
+template <class T>
+[[nodiscard]] bool has_bytes_of(T a, T b) noexcept {
+    if constexpr (std::is_trivially_copyable_v<T>) {
+#if defined(__has_builtin) && __has_builtin(__builtin_clear_padding)
+        __builtin_clear_padding(&a);
+        __builtin_clear_padding(&b);
+#endif
+        return std::memcmp(&a, &b, sizeof(T)) == 0;
+    } else {
+        return false;
     }
 }
 
@@ -50,8 +72,10 @@ template <class T>
         return [&]<std::size_t... I>(std::index_sequence<I...>) {
             return (is_alike(std::get<I>(a), std::get<I>(b)) && ...);
         }(std::make_index_sequence<std::tuple_size_v<T>>());
-    } else {
+    } else if constexpr (printable<T>) {
         return value_text(a) == value_text(b);
+    } else {
+        return has_bytes_of(a, b);
     }
 }
 

@@ -255,6 +255,7 @@ class explored_world final : public order_observer {
         explored_rank& self = of(rank);
         self.thrown_at = {};
         self.calls.push_back(call);
+        for (const int each : {rank, call.to, call.from, call.label}) mix(static_cast<std::uint64_t>(each));
         if (watch != nullptr) watch->note_call(call, self.calls.size());
         if (history != nullptr) note(happening::kind::calls, rank, text_of(call, self.calls.size()));
         if (self.calls.size() >= most_calls && !is_over(rank)) stop(rank, place::calls);
@@ -269,7 +270,7 @@ class explored_world final : public order_observer {
     [[nodiscard]] const explored_mail& mail() const noexcept { return mail_; }
     /// How often the program has aborted on a rank so far, in all executions.
     [[nodiscard]] std::uint64_t aborts() const noexcept { return aborts_; }
-    /// Identifies what was posted in this execution: from whom to whom, how much, and in which order.
+    /// Identifies the calls and what was posted in this execution: from whom to whom, how much, and in which order.
     [[nodiscard]] std::uint64_t posts() const noexcept { return posts_; }
 
     // What a communicator does.
@@ -387,11 +388,11 @@ class explored_world final : public order_observer {
 
   private:
     void note_post(int to, const explored_channel& from, std::size_t bytes) noexcept {
-        const auto mix = [this](std::uint64_t x) { posts_ = (posts_ ^ x ^ posts_ >> 29) * 0x9e3779b97f4a7c15u; };
         mix(static_cast<std::uint64_t>(from.from - end_of_operation) << 40 ^ static_cast<std::uint64_t>(to) << 32 ^
             from.on);
         mix(from.group + bytes);
     }
+    void mix(std::uint64_t x) noexcept { posts_ = (posts_ ^ x ^ posts_ >> 29) * 0x9e3779b97f4a7c15u; }
     [[nodiscard]] std::string text_of_kept(int rank, const explored_endpoint& kept) {
         const explored_rank& self = of(rank);
         std::string words = text({"rank ", rank, " has returned but still holds a communicator of ", kept.size(),

@@ -124,10 +124,12 @@ class explorer {
                 [this](std::uint64_t settled) { return tree_.choose(possible_, settled, world_.posts()); }, true);
             if (end == ending::stopped) return leave(known_path);  // also before the end of the path that is repeated
             if (end == ending::changed || tree_.depth() < tree_.path_length()) {
+                if (is_resumed_ && released()) throw other_program();
                 add_not_repeated(text({"step ", tree_.depth() + 1, " of an execution"}));
-                is_world_usable_ = world_.release();
+                is_world_usable_ = is_world_usable_ && world_.release();
                 return;
             }
+            is_resumed_ = false;
             if (end == ending::endless) {  // what follows from it would be endless too
                 judge(end);
                 is_world_usable_ = world_.release();
@@ -254,6 +256,7 @@ class explorer {
         asks_of_sends_ = asks_of_sends;
         world_.sends = static_cast<sending>(sends);
         apply_asked();
+        is_resumed_ = true;
         return true;
     }
     [[nodiscard]] bool repeat_first() {
@@ -646,7 +649,7 @@ class explorer {
     [[nodiscard]] std::string schedule_of(const std::string& tokens) const {
         return text({world_.size(), ":", tokens});
     }
-    static constexpr const char* frontier_mark = "allfold-frontier-4";
+    static constexpr const char* frontier_mark = "allfold-frontier-5";
     static constexpr const char* depends_on_more =
         "the program depends on something other than messages (time, random numbers, addresses, state kept from one "
         "execution to the next)";
@@ -688,6 +691,7 @@ class explorer {
     asking_ranks asked_;  // in any execution so far
     bool wants_more_ = true;
     std::uint64_t executions_before_ = 0;  // a resumed exploration continues the count
+    bool is_resumed_ = false;              // and has not repeated the path where the other one ended
     bool is_world_usable_ = true;          // the world can be used again
 };
 

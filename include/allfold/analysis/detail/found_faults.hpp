@@ -78,6 +78,7 @@ class found_faults {
         one.seen.insert(distinct_texts::number_of(words));
         if (is_known(one)) return;
         one.number = found_++;
+        left_out_.erase(distinct_texts::number_of(one.key));
         all_.push_back(std::move(one));
         if (all_.size() > most_) leave_out_longest();
     }

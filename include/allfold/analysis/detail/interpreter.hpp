@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
 
+#include "allfold/analysis/detail/constexpr_array.hpp"
 #include "allfold/analysis/detail/rank_bits.hpp"
 #include "allfold/analysis/detail/schedules.hpp"
 #include "allfold/analysis/proof.hpp"
@@ -117,6 +117,7 @@ class interpreter {
     constexpr interpreter(int size, const schedules& all, Reader& reads)
         : size_(size),
           rounds_(all.rounds(0)),
+          group_(all.group()),
           schedules_(all),
           reader_(reads),
           ranks_(static_cast<std::size_t>(size)),
@@ -139,7 +140,7 @@ class interpreter {
     }
 
     /// Runs the ranks as fused steps run: one after another, since no two touch the same block.
-    constexpr void run_fused(const std::vector<fused_pass>& passes) {
+    constexpr void run_fused(const constexpr_array<fused_pass>& passes) {
         for (const fused_pass& pass : passes)
             if (reader_.ok) run_fused(at(pass.block), pass);
     }
@@ -159,6 +160,14 @@ class interpreter {
 
     /// A peer that a rank waits for in its step; the rank itself if it waits for none.
     [[nodiscard]] constexpr int waits_for(int rank) const { return waits_for(at(rank)); }
+    /// The fault of a rank that waits for one that has ended.
+    [[nodiscard]] constexpr proof unmatched(int rank, int peer) const {
+        return {.what = fault::unmatched,
+                .rank = rank,
+                .peer = peer,
+                .round = at(rank).round,
+                .found = at(rank).sends_to(peer) ? 1 : 0};
+    }
 
     constexpr void report_stuck() {
         for (int r = 0; r < size_ && reader_.ok; ++r)
@@ -277,10 +286,17 @@ class interpreter {
 
     constexpr void arrive(state& sender, state& receiver, int blocks) {
         reader_.receives(sender, receiver, blocks);
-        sender.sending.complete_one(sender.now.to, receiver.rank, sender.rank);
         receiver.receiving.complete_one();
-        if (sender.step_over()) make_ready(sender);
+        if (!receiver.now.folds_in_order())
+            let_go(sender, receiver);
+        else if (receiver.receiving.over())  // until then, an ordered fold keeps all messages where they are
+            for (int i = 0; i < receiver.receiving.count(); ++i)
+                let_go(at(receiver.now.from.at(i, receiver.rank)), receiver);
         if (receiver.step_over()) make_ready(receiver);
+    }
+    constexpr void let_go(state& sender, const state& receiver) {
+        sender.sending.complete_one(sender.now.to, receiver.rank, sender.rank);
+        if (sender.step_over()) make_ready(sender);
     }
 
     /// Takes block i of a part of a message.
@@ -376,13 +392,21 @@ class interpreter {
         check_peer(self, who.at(0, self.rank));  // they are in rank order
         if (count == 1) return;
         check_peer(self, who.at(count - 1, self.rank));
+        if (group_ > 1)
+            for (int i = 1; i < count - 1 && reader_.ok; ++i) check_peer(self, who.at(i, self.rank));
         if (who.which() != peers::kind::strided) return;
         for (int i = 1; i < count && reader_.ok; ++i)  // wraps around more than once, or passes through the rank itself
             if (who.at(i, self.rank) == self.rank || who.at(i, self.rank) <= who.at(i - 1, self.rank))
                 fail_peer(self, who.at(i, self.rank));
     }
     constexpr void check_peer(const state& self, int peer) {
-        if (peer < 0 || peer >= size_ || peer == self.rank) fail_peer(self, peer);
+        if (peer < 0 || peer >= size_ || peer == self.rank) return fail_peer(self, peer);
+        if (group_ > 1 && !is_reached(self.rank, peer))
+            reader_.fail({.what = fault::other_group, .rank = self.rank, .peer = peer, .round = self.round});
+    }
+    /// Only the first ranks of groups communicate with other groups.
+    [[nodiscard]] constexpr bool is_reached(int rank, int peer) const noexcept {
+        return rank / group_ == peer / group_ || (rank % group_ == 0 && peer % group_ == 0);
     }
 
     constexpr void check_fold(const state& self, const step& part) {
@@ -450,13 +474,7 @@ class interpreter {
         rank_bits seen(size_);
         for (; !seen.contains(rank); rank = waits_for(at(rank))) {
             seen.insert(rank);
-            const int peer = waits_for(at(rank));
-            if (ended(peer))
-                return {.what = fault::unmatched,
-                        .rank = rank,
-                        .peer = peer,
-                        .round = at(rank).round,
-                        .found = at(rank).sends_to(peer) ? 1 : 0};
+            if (const int peer = waits_for(at(rank)); ended(peer)) return unmatched(rank, peer);
         }
         return circle_from(rank);
     }
@@ -505,10 +523,11 @@ class interpreter {
 
     int size_;
     int rounds_;
+    int group_;
     const schedules& schedules_;
     Reader& reader_;
-    std::vector<state> ranks_;
-    state* first_;    ///< the data of `ranks_`: at compile time a vector's own checks would double the cost of `at`
+    constexpr_array<state> ranks_;
+    state* first_;    ///< the data of `ranks_`: at compile time the calls of its operator would double the cost of `at`
     int ready_ = -1;  ///< the first rank that may leave its step
 };
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
 
 #include "allfold/analysis/claim.hpp"
+#include "allfold/analysis/detail/constexpr_array.hpp"
 #include "allfold/analysis/detail/costs.hpp"
 #include "allfold/analysis/detail/held_values.hpp"
 #include "allfold/analysis/detail/interpreter.hpp"
@@ -86,9 +86,12 @@ class prover : public costs {
         const slot_of_all_ranks& holder = slots_[static_cast<int>(copy.where)];
         if (ok && holder.cells != nullptr) holder.cells[holder.index_of(copy)] = Value{};
     }
+    /// Operators need not have an identity: then the result stays as the caller has left it.
     constexpr void erases(const running_rank&, const cell_at_rank& into) {
-        const content there = into.where == slot::result ? promised(into.rank, into.block) : copied(into);
-        write(into, Value::of({there.item, 0, 0}));
+        if (!exists(into)) return fail_block(into);
+        if (ok && result_at(into.rank, into.block).item >= 0) fail_not_run(into, not_run::identity_replaces);
+        write(into, Value::of({promised(into.rank, into.block).item, 0, 0}));
+        has_identity_ = true;
     }
 
     /// After the run: checks what every rank holds.
@@ -107,8 +110,8 @@ class prover : public costs {
 
   private:
     struct slot_of_all_ranks {
-        std::vector<Value> values{};  ///< rank by rank, block by block
-        Value* cells = nullptr;       ///< the data of `values`; null if this slot must not be written
+        constexpr_array<Value> values{};  ///< rank by rank, block by block
+        Value* cells = nullptr;           ///< the data of `values`; null if this slot must not be written
         int blocks = 0;
         bool used = false;
 
@@ -119,7 +122,7 @@ class prover : public costs {
 
     /// What a rank keeps for an ordered fold, peer by peer.
     struct kept_operands {
-        std::vector<Value> values{};
+        constexpr_array<Value> values{};
         Value* first = nullptr;
         int blocks = 0;
     };
@@ -132,12 +135,12 @@ class prover : public costs {
         slot_of_all_ranks& opened = slot_of(where);
         opened.blocks = blocks;
         if (!declared) return;
-        opened.values.resize(at(size_) * at(blocks));
+        opened.values = constexpr_array<Value>(at(size_) * at(blocks));
         opened.cells = opened.values.data();
     }
     constexpr void init_known_ranks() {
-        known_ranks_.assign(at(size_), rank_bits(size_));
-        known_when_posted_.resize(at(size_));
+        known_ranks_ = constexpr_array<rank_bits>(at(size_), [this](std::size_t) { return rank_bits(size_); });
+        known_when_posted_ = constexpr_array<rank_bits>(at(size_));
         for (int r = 0; r < size_; ++r) known_ranks_[at(r)].insert(r);
     }
 
@@ -150,21 +153,26 @@ class prover : public costs {
     [[nodiscard]] constexpr content copied(const cell_at_rank& p) const {
         return content{schedules_.scratch(p.rank).copied(p.block)};
     }
+    [[nodiscard]] constexpr bool exists(const cell_at_rank& p) const noexcept {
+        return p.block >= 0 && p.block < slots_[static_cast<int>(p.where)].blocks;
+    }
     [[nodiscard]] constexpr Value read(const cell_at_rank& p) {
         const slot_of_all_ranks& source = slots_[static_cast<int>(p.where)];
-        if (p.block < 0 || p.block >= source.blocks) return fail_block(p), Value{};
+        if (!exists(p)) return fail_block(p), Value{};
         const Value value = p.where == slot::input    ? Value::of(promise_.input(claimed_.at(p.rank, size_), p.block))
                             : source.cells == nullptr ? Value{}
                                                       : source.cells[source.index_of(p)];
         if (value.item < 0)
             fail({.what = fault::empty_slot, .rank = p.rank, .round = p.round, .block = p.block, .where = p.where});
+        else if (has_identity_ && value.is_identity())
+            fail_not_run(p, not_run::identity_read);
         if (p.where == slot::input && claimed_.in_place) check_input_remains(p, value);
         return value;
     }
     constexpr void write(const cell_at_rank& p, const Value& value) {
         slot_of_all_ranks& target = slots_[static_cast<int>(p.where)];
         if (!ok) return;
-        if (p.block < 0 || p.block >= target.blocks) return fail_block(p);
+        if (!exists(p)) return fail_block(p);
         const content there = p.where == slot::result ? promised(p.rank, p.block) : copied(p);
         if (target.cells == nullptr || !there.exists()) return fail_at(p, fault::misplaced);
         if (!claimed_.equal_blocks && !fits(p.where, there, value)) return fail_length(p, value);
@@ -183,7 +191,7 @@ class prover : public costs {
         if (!ok) return {};
         fault why = Value::why_not(left, right);
         int operands = 0;
-        if (why == fault::none && claimed_.keeps == order::tree) {
+        if (why == fault::none && claimed_.keeps >= order::tree) {
             const content all = operands_of(into.rank, left.item);
             operands = all.last - all.first;
             if (!Value::is_node(left, right, all)) why = fault::bracketing;
@@ -201,7 +209,7 @@ class prover : public costs {
         if (!self.part(part).folds_in_order()) return;
         kept_operands& of_part = kept_[2 * at(self.rank) + at(part)];
         of_part.blocks = self.part(part).receive.size();
-        of_part.values.assign(at(self.receiving.count()) * at(of_part.blocks), {});
+        of_part.values = constexpr_array<Value>(at(self.receiving.count()) * at(of_part.blocks));
         of_part.first = of_part.values.data();
     }
     [[nodiscard]] constexpr Value& kept(const running_rank& self, int part, int peer, int i) {
@@ -277,7 +285,7 @@ class prover : public costs {
     constexpr void insert_once(const running_rank& self, slot into, const block_set& received, rank_bits& seen) {
         for (int i = 0; i < received.size() && ok; ++i) {
             const cell_at_rank p = self.at(into, received[i]);
-            if (p.block < 0 || p.block >= slot_of(into).blocks) return fail_block(p);
+            if (!exists(p)) return fail_block(p);
             const int number = static_cast<int>(into) * max_blocks() + p.block;
             if (seen.contains(number)) fail_at(p, fault::received_twice);
             seen.insert(number);
@@ -350,6 +358,9 @@ class prover : public costs {
               .where = p.where,
               .wanted = claimed_.scratch_slots});
     }
+    constexpr void fail_not_run(const cell_at_rank& p, not_run why) {
+        fail({.what = fault::cannot_run, .rank = p.rank, .round = p.round, .found = static_cast<int>(why)});
+    }
     constexpr void fail_length(const cell_at_rank& p, const Value& value) {
         fail({.what = fault::other_length,
               .rank = p.rank,
@@ -383,10 +394,11 @@ class prover : public costs {
     int blocks_;
     slot_of_all_ranks slots_[4]{};
     const Value* results_ = nullptr;
-    std::vector<kept_operands> kept_;  ///< rank by rank and part by part
+    constexpr_array<kept_operands> kept_;  ///< rank by rank and part by part
     kept_operands* first_kept_ = nullptr;
-    std::vector<rank_bits> known_ranks_{};        ///< which ranks each rank has heard of
-    std::vector<rank_bits> known_when_posted_{};  ///< which of them it knew of when it posted its messages
+    bool has_identity_ = false;                       ///< some block
+    constexpr_array<rank_bits> known_ranks_{};        ///< which ranks each rank has heard of
+    constexpr_array<rank_bits> known_when_posted_{};  ///< which of them it knew of when it posted its messages
 };
 
 }  // namespace allfold::detail

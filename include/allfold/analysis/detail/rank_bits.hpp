@@ -4,8 +4,8 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
+#include "allfold/analysis/detail/constexpr_array.hpp"
 #include "allfold/schedule/step.hpp"
 
 /// @file
@@ -21,29 +21,25 @@ class rank_bits {
     constexpr rank_bits() = default;
     constexpr explicit rank_bits(int size) : more_(size > 64 ? (static_cast<std::size_t>(size) - 1) / 64 : 0) {}
 
-    constexpr void insert(int i) noexcept { (i < 64 ? few_ : more_[word_of(i)]).bits |= std::uint64_t{1} << i % 64; }
+    constexpr void insert(int i) noexcept { (i < 64 ? few_ : more_[word_of(i)]) |= std::uint64_t{1} << i % 64; }
     [[nodiscard]] constexpr bool contains(int i) const noexcept {
-        return ((i < 64 ? few_ : more_[word_of(i)]).bits >> i % 64 & 1) != 0;
+        return ((i < 64 ? few_ : more_[word_of(i)]) >> i % 64 & 1) != 0;
     }
     constexpr void unite(const rank_bits& other) noexcept {
-        few_.bits |= other.few_.bits;
-        for (std::size_t i = 0; i < more_.size(); ++i) more_[i].bits |= other.more_[i].bits;
+        few_ |= other.few_;
+        for (std::size_t i = 0; i < more_.size(); ++i) more_[i] |= other.more_[i];
     }
     [[nodiscard]] constexpr int count() const noexcept {
-        int n = std::popcount(few_.bits);
-        for (const word& each : more_) n += std::popcount(each.bits);
+        int n = std::popcount(few_);
+        for (const std::uint64_t each : more_) n += std::popcount(each);
         return n;
     }
 
   private:
     [[nodiscard]] static constexpr std::size_t word_of(int i) noexcept { return static_cast<std::size_t>(i) / 64 - 1; }
 
-    /// Not a plain integer: clang 19 with libstdc++ 12 cannot fill a vector of those in a constant expression.
-    struct word {
-        std::uint64_t bits = 0;
-    };
-    word few_{};
-    std::vector<word> more_;
+    std::uint64_t few_ = 0;
+    constexpr_array<std::uint64_t> more_;
 };
 
 /// The sending side of a step in progress: how many peers it has, and which of them have taken their message.

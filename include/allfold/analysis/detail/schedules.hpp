@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <optional>
 #include <type_traits>
-#include <vector>
 
+#include "allfold/analysis/detail/constexpr_array.hpp"
 #include "allfold/schedule/fusion.hpp"
 #include "allfold/schedule/step.hpp"
 
@@ -23,6 +23,8 @@ class schedules {
     [[nodiscard]] virtual constexpr block_set received_from(int rank, int round, int peer) const = 0;
     [[nodiscard]] virtual constexpr std::optional<fused_pass> fused(int rank) const = 0;
     [[nodiscard]] virtual constexpr bool fold_once() const = 0;
+    /// How many consecutive ranks share memory; 1 for schedules that do not know.
+    [[nodiscard]] virtual constexpr int group() const = 0;
 
   protected:
     constexpr ~schedules() = default;
@@ -33,11 +35,10 @@ template <schedule S>
 class schedules_of final : public schedules {
   public:
     template <class Make>
-    constexpr schedules_of(int size, const Make& make) {
-        each_.reserve(static_cast<std::size_t>(size));
-        for (int r = 0; r < size; ++r) each_.push_back(make(r));
-        first_ = each_.data();
-    }
+    constexpr schedules_of(int size, const Make& make)
+        : each_(size > 0 ? static_cast<std::size_t>(size) : 0,
+                [&make](std::size_t rank) { return make(static_cast<int>(rank)); }),
+          first_(each_.data()) {}
     schedules_of(const schedules_of&) = delete;
     schedules_of& operator=(const schedules_of&) = delete;
 
@@ -58,12 +59,20 @@ class schedules_of final : public schedules {
         return allfold::fused_pass_of(first_[rank]);
     }
     [[nodiscard]] constexpr bool fold_once() const override { return allfold::folds_once(first_[0]); }
+    [[nodiscard]] constexpr int group() const override {
+        if constexpr (grouped_schedule<S>)
+            return first_[0].where().group;
+        else if constexpr (requires { first_[0].is_grouped(); })
+            return first_[0].is_grouped() ? first_[0].where().group : 1;
+        else
+            return 1;
+    }
 
   private:
     static constexpr step per_peer{.sent = addressed::per_peer, .received = addressed::per_peer};
 
-    std::vector<S> each_{};
-    const S* first_ = nullptr;
+    constexpr_array<S> each_;
+    const S* first_;
 };
 
 template <class Make>

@@ -93,6 +93,10 @@ template <class S>
         schedule<S>,
         "allfold: this algorithm's type for the collective is not a schedule: it needs `keeps`, and blocks(), "
         "rounds() and operator[](round) that are const and return int, int and step");
+    if constexpr (schedule<S>)
+        static_assert(S::keeps <= order::tree,
+                      "allfold: no schedule can keep order::global: let it keep order::tree, which is as much if the "
+                      "operator is exact");
     return schedule<S>;
 }
 
@@ -209,7 +213,7 @@ template <class Collective, reach Reach, class Op, class Element, class... Optio
 /// Takes the law that the operator declares by its value rather than its type. Throws if the call requires more.
 template <class Element, class OrderOption, class Op>
 void ask_operator(request& what, const Op& op, int rank) {
-    const bool commutes = op.commutative();
+    const bool commutes = detail::commutes<Element>(op);
     what.commutative = commutes ? law_known::holds : law_known::fails;
     if constexpr (std::is_void_v<OrderOption>)
         if (commutes) what.level = order::any;
@@ -307,7 +311,7 @@ template <class Collective, class Order, class Algorithm, class Used>
     if constexpr (Used::is_raw || is_asked) {
         std::size_t which = 0;
         if constexpr (Used::is_raw) which = 2 * static_cast<std::size_t>(std::countr_zero(data.alignment()));
-        if constexpr (is_asked) which += op.commutative() ? 1 : 0;
+        if constexpr (is_asked) which += commutes<typename Used::state>(op) ? 1 : 0;
         return &values_of_call<Collective, operation, given, Order, Algorithm>[which];
     } else {
         return &types_of_call<Collective, operation, given, Order, Algorithm>;
