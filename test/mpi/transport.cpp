@@ -587,6 +587,7 @@ TEST_CASE("a message that overtakes one with the same tag, whose parts are alrea
         const int next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
         const allfold::lane first = comm.open(allfold::signature(), tags), last = first + tags / 2;
         CHECK_FALSE(comm.try_receive(before, first, expecting_sink{20000}));
+        MPI_Barrier(MPI_COMM_WORLD);
         std::array<std::byte, 100> short_one{};
         const std::array<allfold::part, 1> parts{{{short_one.data(), short_one.size()}}};
         CHECK(comm.try_post(next, last, {parts, short_one.size(), 1, true, 7, nullptr}));
