@@ -366,3 +366,19 @@ TEST_CASE("by sizes, a view may have more room than it needs, and an output is n
         CHECK((same[0].says("the output is also the input") || same[1].says("the output is also the input")));
     }
 }
+
+TEST_CASE("by sizes, an output of elements that cannot be made from nothing has room already") {
+    struct token {
+        explicit token(int n) : number(n) {}
+        int number;
+    };
+    for (const auto& outcome : outcomes_on_ranks(2, [](auto& comm) {
+             const std::vector<token> in(2, token(comm.rank()));
+             const std::vector<int> sizes{1, 1};
+             std::vector<token> out(3, token(7)), none;
+             allfold::all_to_all(comm, in, sizes, out);
+             expect(out.size() == 3 && out[0].number == 0 && out[1].number == 1 && out[2].number == 7, "by sizes");
+             allfold::all_to_all(comm, in, sizes, none);
+         }))
+        CHECK(outcome.says("the output has room for 0 elements, but 2 arrive"));
+}

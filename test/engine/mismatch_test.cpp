@@ -484,6 +484,34 @@ TEST_CASE("elements at a null address are a bad argument, no elements are none")
     std::vector<int> x(5);
     check_everywhere(outcomes_of(2, [&](auto& comm) { allfold::all_reduce(comm, five, x, sum()); }), errc::bad_argument,
                      {"all_reduce", "the input", "null"});
+    const std::span<int> nowhere(static_cast<int*>(nullptr), 4);
+    const std::string words = "4 elements but a null data pointer";
+    const auto refused = [](const std::string& text, auto call) {
+        check_failure(outcomes_of(2, call), errc::bad_argument, {text.c_str()});
+    };
+    refused("image 1 has " + words,
+            [&](auto& comm) { allfold::all_reduce(comm, allfold::images(std::span(x).first(4), nowhere), x, sum()); });
+    refused("output 0 has " + words, [&](auto& comm) {
+        std::vector<int> whole(8);
+        allfold::reduce_scatter(comm, allfold::images(whole, whole), nowhere, sum());
+    });
+    const std::vector<int> sizes{2, 2}, in(4);
+    refused("input has " + words, [&](auto& comm) {
+        std::vector<int> out;
+        allfold::all_to_all(comm, nowhere, sizes, out);
+    });
+    refused("output has " + words, [&](auto& comm) { allfold::all_to_all(comm, in, sizes, nowhere); });
+    const allfold::block_cyclic layout{4, 0, 8};
+    on_ranks(2, [&](auto& comm) {
+        int total = 0;
+        std::vector<int> own(4);
+        const auto mine = comm.rank() == 1 ? nowhere : std::span(own);
+        const outcome refusal =
+            outcome_of([&] { allfold::all_reduce(comm, allfold::distributed(mine, layout), total, sum()); });
+        expect(refusal.code == errc::bad_argument, refusal.text);
+        expect(refusal.says("rank 1 has elements of the array but a null data pointer"), refusal.text);
+        allfold::barrier(comm);  // since all ranks have thrown, the communicator is not broken
+    });
     on_ranks(2, [&](auto& comm) {
         allfold::all_reduce(comm, none, sum());
         allfold::all_reduce(comm, none, none, sum());

@@ -168,8 +168,8 @@ class array_call final : public base_of_call<V> {
     void total(Stages& stages) {
         const block_cyclic& array = in_.layout();
         using result = std::remove_pointer_t<Out>;
-        agree(stages,
-              {array, array, in_.elements().size(), in_.elements().size(), type_mark<result>(), root_mark(), 0});
+        agree(stages, {array, array, in_.elements().size(), in_.elements().size(), type_mark<result>(), root_mark(),
+                       null_data(in_.elements())});
         require_lowered(array);
         if (array.count == 0) return stages.compare([this] { set_identity(); });
         make_or_abort(comm_, [&] {
@@ -182,8 +182,9 @@ class array_call final : public base_of_call<V> {
     template <class Stages>
     void scan(Stages& stages) {
         const block_cyclic &source = in_.layout(), &target = out_.layout();
-        agree(stages, {source, target, in_.elements().size(), out_.elements().size(),
-                       type_mark<typename Out::element_type>(), root_mark(), overlap()});
+        agree(stages,
+              {source, target, in_.elements().size(), out_.elements().size(), type_mark<typename Out::element_type>(),
+               root_mark(), overlap() | null_data(in_.elements()) | null_data(out_.elements())});
         require_lowered(target);
         if (target.count == 0) return;
         make_or_abort(comm_, [&] {
@@ -244,7 +245,12 @@ class array_call final : public base_of_call<V> {
             return memory_range{all.data(), all.data() + all.size()};
         };
         const memory_range from = bytes(in_.elements()), to = bytes(out_.elements());
-        return from.shares(to) && (from.begin != to.begin || sizeof(T) != sizeof(typename Out::element_type)) ? 1 : 0;
+        const bool is_same = from.begin == to.begin && sizeof(T) == sizeof(typename Out::element_type);
+        return from.shares(to) && !is_same ? array_claim::overlap : 0;
+    }
+    template <class X>
+    [[nodiscard]] static std::uint64_t null_data(std::span<X> elements) noexcept {
+        return elements.data() == nullptr && !elements.empty() ? array_claim::null_data : 0;
     }
     template <class Stages>
     void agree(Stages& stages, array_claim claim) {
@@ -318,7 +324,8 @@ struct custom_path<distributed<T>> {
                       "reduce or all_reduce a variable");
         constexpr bool is_writable = !is_meant || !fits || writable<std::remove_reference_t<Out>>;
         static_assert(is_writable, "allfold: the output of this collective must not be const");
-        if constexpr (is_meant && fits && is_writable) {
+        if constexpr (is_meant && fits && is_writable &&
+                      require_arguments<Op, std::span<const value>, std::span<element_of<Out>>>()) {
             using held = std::conditional_t<is_scan, std::remove_const_t<Out>, Out*>;
             using call = array_call<staged<V>, Collective, Comm, Op, value, held, Options...>;
             const distributed<const value> from(in.elements(), in.layout());

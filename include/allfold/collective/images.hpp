@@ -64,7 +64,9 @@ template <class T, class X>
 std::size_t add_operand(piece_list<T>& to, X& x) {
     constexpr bool has_type = !is_raw<std::remove_cvref_t<X>>;
     static_assert(has_type, "allfold: raw rows cannot be an image, whose elements must have a type: pass a span");
-    if constexpr (!has_type) {
+    constexpr bool is_alike = !has_type || std::is_convertible_v<typename image_element<X&>::type(*)[], T(*)[]>;
+    static_assert(is_alike, "allfold: all images must have the same element type: make one call for each type");
+    if constexpr (!has_type || !is_alike) {
         return 0;
     } else if constexpr (is_tensors<std::remove_cvref_t<X>>) {
         for (const auto& each : x.pieces()) to.push_back(each);
@@ -344,12 +346,22 @@ class image_call final : public base_of_call<V> {
     }
 
     void require_fitting() const {
+        require_data(in_, "image");
+        if (is_wanted()) require_data(out_, "output");
         if constexpr (is_scan) require_places();
         if (is_scattered && (in_.has_list() || out_.has_list()))
             here().reject(errc::bad_argument, {"each tensor of a list has blocks of its own, but images are cut as a "
                                                "whole: make one call for each tensor"});
         require_lengths(in_, "image");
         if (!is_scattered && is_wanted()) require_lengths(out_, "output");
+    }
+    template <class X>
+    void require_data(const images<X>& list, const char* name) const {
+        for (std::size_t i = 0; i < list.count(); ++i)
+            for (const std::span<X>& piece : list.pieces_of(i))
+                if (piece.data() == nullptr && !piece.empty())
+                    here().reject(errc::bad_argument,
+                                  {name, " ", i, " has ", list.length_of(i), " elements but a null data pointer"});
     }
     template <class X>
     void require_lengths(const images<X>& list, const char* name) const {
@@ -506,6 +518,19 @@ template <class Collective>
     return takes;
 }
 
+/// Whether the algorithm performs what ranks do with the folds of their images.
+template <class Collective, class Algorithm>
+[[nodiscard]] consteval bool require_algorithm_of_images() {
+    if constexpr (std::same_as<Collective, inclusive_scan_collective> && is_any_algorithm<Algorithm>) {
+        constexpr bool is_exclusive = std::same_as<typename Algorithm::collective, exclusive_scan_collective>;
+        static_assert(is_exclusive,
+                      "allfold: an inclusive_scan of images runs an exclusive_scan of their folds: choose an algorithm "
+                      "for that, with any_algorithm(exclusive_scan, ...)");
+        return is_exclusive;
+    }
+    return true;
+}
+
 template <class T>
 struct custom_path<images<T>> {
     static constexpr bool exists = true;
@@ -530,10 +555,13 @@ struct custom_path<images<T>> {
         constexpr bool has_no_axis = !has_option<axis, Options...>;
         static_assert(has_no_axis, "allfold: images are cut as a whole: they have no axis{}");
         if constexpr (require_image_call<Collective>() && has_no_axis && (!is_scan || is_list) &&
-                      !(is_scattered && is_list) && is_writable && require_lasting<false, Options...>()) {
+                      !(is_scattered && is_list) && is_writable && require_lasting<false, Options...>() &&
+                      require_algorithm_of_images<Collective, algorithm_among<Options...>>() &&
+                      require_arguments<Op, std::span<const T>, std::span<element_of<Out>>>()) {
             using element = typename image_element_of<Out>::type;
             using call = image_call<staged<V>, Collective, Comm, Op, T, element, Options...>;
-            return issue_in_stages<V, call>(comm, Collective::promise.name, in, images_of(out), op, options...);
+            auto to = make_or_abort(comm, [&] { return images_of(out); });
+            return issue_in_stages<V, call>(comm, Collective::promise.name, in, std::move(to), op, options...);
         } else if constexpr (V != verb::call) {
             return {};
         }

@@ -44,13 +44,14 @@ struct array_claim {
     std::uint64_t source_elements = 0, target_elements = 0;
     std::uint64_t types = 0;  ///< of the collective, the operator, elements and the order level
     std::uint64_t root = 0;
-    std::uint64_t overlaps = 0;
+    std::uint64_t faults = 0;  ///< what is wrong with this rank's memory: a sum of these
+    static constexpr std::uint64_t overlap = 1, null_data = 2;
 
     using words = std::array<std::uint64_t, 11>;
     static constexpr std::size_t own_words = 3;  // the last words, which differ between ranks
     [[nodiscard]] words in_words() const noexcept {
         return {source.block, source.offset, source.count, target.block,    target.offset,  target.count,
-                types,        root,          overlaps,     source_elements, target_elements};
+                types,        root,          faults,       source_elements, target_elements};
     }
     /// A hash of what must be the same on all ranks; never 0.
     [[nodiscard]] std::uint64_t hash() const noexcept {
@@ -85,7 +86,10 @@ inline void require_elements(const arrangement_place& at, int rank, const array_
     compare(said.source, said.source_elements, "source");
     if (said.target != said.source || said.target_elements != said.source_elements)
         compare(said.target, said.target_elements, "target");
-    if (said.overlaps != 0) at.reject(errc::overlap, {"source and target of rank ", rank, " overlap in part"});
+    if ((said.faults & array_claim::null_data) != 0)
+        at.reject(errc::bad_argument, {"rank ", rank, " has elements of the array but a null data pointer"});
+    if ((said.faults & array_claim::overlap) != 0)
+        at.reject(errc::overlap, {"source and target of rank ", rank, " overlap in part"});
 }
 /// Throws if a rank's claim differs from that of rank 0 or is invalid.
 inline void require_one_array(const arrangement_place& at, std::span<const array_claim> claims) {

@@ -142,8 +142,9 @@ class exchange_by_sizes final : public base_of_call<V> {
     }();
 
     /// Only ranges: to resize a tensor view need not give it one axis of that length.
-    static constexpr bool is_resized =
-        element_range<std::remove_reference_t<Out>> && requires(Out& out, std::size_t rows) { out.resize(rows); };
+    static constexpr bool is_resized = element_range<std::remove_reference_t<Out>> &&
+                                       std::default_initializable<element_of<Out>> &&
+                                       requires(Out& out, std::size_t rows) { out.resize(rows); };
 
     using read_later = std::conditional_t<V == verb::call, borrowed<In>, retained<In>>;
     using read_at_start = std::conditional_t<V == verb::prepare, retained<Sizes>, borrowed<Sizes>>;
@@ -169,10 +170,18 @@ class exchange_by_sizes final : public base_of_call<V> {
         sent_ = partition::sizes(sizes_.get());
         if (sent_.blocks() != comm_.size())
             here().reject(errc::bad_partition, {"there are ", sent_.blocks(), " sizes for ", comm_.size(), " ranks"});
-        if (const std::size_t rows = rows_of<In>(in_.get()); sent_.total() != rows)
+        const bound_rows<std::remove_reference_t<In>> input(in_.get());
+        if (sent_.total() != input.rows())
             here().reject(errc::bad_partition,
-                          {"the sizes add up to ", sent_.total(), " elements, but the input has ", rows});
+                          {"the sizes add up to ", sent_.total(), " elements, but the input has ", input.rows()});
+        require_data(input, "input");
         for (int r = 0; r < comm_.size(); ++r) sent_messages_[static_cast<std::size_t>(r)] = {sent_.extent(r)};
+    }
+    template <class Rows>
+    void require_data(const Rows& bound, const char* name) const {
+        if (bound.where().has_null())
+            here().reject(errc::bad_argument,
+                          {"the ", name, " has ", text_of_elements(bound.rows()), " but a null data pointer"});
     }
     /// Puts the blocks into the first messages, if all are short.
     void send_short_blocks() {
@@ -218,9 +227,11 @@ class exchange_by_sizes final : public base_of_call<V> {
             require_apart(rows);
             out.resize(rows);
         } else if constexpr (may_have_room) {
-            if (const std::size_t has = rows_of<Out>(out); has < rows)
-                here().reject(errc::mismatch, {"the output has room for ", text_of_elements(has), ", but ", rows,
-                                               rows == 1 ? " arrives" : " arrive"});
+            const bound_rows<std::remove_reference_t<Out>> output(out);
+            if (output.rows() < rows)
+                here().reject(errc::mismatch, {"the output has room for ", text_of_elements(output.rows()), ", but ",
+                                               rows, rows == 1 ? " arrives" : " arrive"});
+            require_data(output, "output");
         }
     }
     /// To resize an output would change the input if they share memory.
