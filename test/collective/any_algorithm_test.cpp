@@ -117,6 +117,14 @@ TEST_CASE("an algorithm is found by its name, however that is spelled") {
     }
 }
 
+TEST_CASE("a plan counts the bytes of blocks as a call cuts them, into whole cache lines") {
+    const auto sent = [](std::size_t bytes) {
+        return allfold::all_reduce.plan(4, bytes, sum(), allfold::ring()).bytes_sent();
+    };
+    CHECK(sent(64) == 2 * 64);  // a single block, which is not cut
+    CHECK(sent(1024) == 2 * 3 * 256);
+}
+
 TEST_CASE("an algorithm chosen at run time runs, and is in the plan") {
     any_algorithm chosen(allfold::all_reduce, "ring");
     CHECK(allfold::all_reduce.plan(4, 100, sum(), chosen).name() == std::string_view("ring"));

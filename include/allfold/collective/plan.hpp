@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "allfold/data/partition.hpp"
+#include "allfold/engine/request.hpp"
 #include "allfold/schedule/any_schedule.hpp"
 #include "allfold/schedule/contract.hpp"
 #include "allfold/schedule/step.hpp"
@@ -54,7 +55,7 @@ class plan {
     /// The number of bytes that one rank sends.
     [[nodiscard]] std::size_t bytes_sent_by(int rank) const {
         const any_schedule mine = steps_.at(rank);
-        const partition blocks = partition::even(bytes_, std::max(1, mine.blocks()));
+        const partition blocks = blocks_of(mine);
         std::size_t sum = 0;
         const auto add = [&](const block_set& sent, slot source) {
             const bool in_scratch = is_scratch(source);
@@ -78,6 +79,13 @@ class plan {
     }
 
   private:
+    /// As the engine cuts, for elements whose size divides that of a cache line.
+    [[nodiscard]] partition blocks_of(const any_schedule& mine) const {
+        const int blocks = std::max(1, mine.blocks());
+        const bool in_lines = goal_->cut == cut_for::schedule && !mine.equal_blocks();
+        return in_lines ? detail::cut_evenly(bytes_, blocks, 1) : partition::even(bytes_, blocks);
+    }
+
     const contract* goal_;
     any_schedule steps_;
     std::string name_;
