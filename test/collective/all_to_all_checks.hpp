@@ -184,7 +184,8 @@ void check_all_to_all_with_all_algorithms(Comm& comm, const std::string& where) 
             check_all_to_all<Algebra>(comm, many_between, here, algorithm...);
             check_all_to_all_in_place<Algebra>(comm, many_between, here, algorithm...);
         }
-        if ((true && ... && !algorithm.needs_equal_blocks())) check_uneven_all_to_all<Algebra>(comm, here, algorithm...);
+        if ((true && ... && !algorithm.needs_equal_blocks()))
+            check_uneven_all_to_all<Algebra>(comm, here, algorithm...);
     });
     if constexpr (Comm::has_groups)
         check_all_to_all_by_sizes<Algebra>(comm, where);

@@ -414,9 +414,7 @@ class thread_communicator : public transport_defaults {
         for (peer_state* each = first_; each != nullptr; each = each->next) each->keep_arrived();
     }
 
-    [[noreturn, gnu::cold]] void throw_failure(const char* during) {
-        world_.throw_failure(rank_, names_, during);
-    }
+    [[noreturn, gnu::cold]] void throw_failure(const char* during) { world_.throw_failure(rank_, names_, during); }
     [[noreturn, gnu::cold]] void throw_departed(int peer, const char* during);
     [[noreturn, gnu::cold]] void time_out(const waiting& where);
     void depart() noexcept;
@@ -630,8 +628,7 @@ bool thread_communicator::check(Work& work, detail::wait_deadline deadline) {
 inline void thread_communicator::throw_departed(int peer, const char* during) {
     if (has_failed()) throw_failure(during);  // before the peer left, and after this rank last checked
     throw error(errc::peer_failed, detail::text({during, ": rank ", names_(rank_), " waits for rank ", names_(peer),
-                                                 " of ", names_.size(),
-                                                 ", which has returned without taking part"}));
+                                                 " of ", names_.size(), ", which has returned without taking part"}));
 }
 
 inline void thread_communicator::time_out(const waiting& where) {

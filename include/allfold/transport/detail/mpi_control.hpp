@@ -279,8 +279,8 @@ inline void control::time_out(const waiting& where, std::chrono::milliseconds no
     const allfold::detail::rank_names& name = job_.name();
     const int self = job_.rank();
     const auto line = [&](int rank, int peer, const auto& w) {
-        return text(
-            {"\n  rank ", name(rank), " waits for rank ", name(peer), " in ", w.what, ", round ", w.round + 1, " of ", w.rounds});
+        return text({"\n  rank ", name(rank), " waits for rank ", name(peer), " in ", w.what, ", round ", w.round + 1,
+                     " of ", w.rounds});
     };
     std::string why = text({"the deadline of rank ", name(self), " passed; waiting ranks:"});
     why += where.peer >= 0 ? line(self, where.peer, where)

@@ -29,15 +29,14 @@ inline void publish(rank_board& own, const waiting& where) noexcept {
 }
 
 /// Which rank waits for which, one line per rank.
-[[nodiscard, gnu::cold]] inline std::string waiting_table(const rank_board* boards, int size,
-                                                            const rank_names& name) {
+[[nodiscard, gnu::cold]] inline std::string waiting_table(const rank_board* boards, int size, const rank_names& name) {
     std::string table;
     for (int r = 0; r < size; ++r) {
         const rank_board& b = boards[r];
         table += text({"\n  rank ", name(r)});
         if (const int peer = b.waits_for.load(); peer >= 0)
-            table += text({" waits for rank ", name(peer), " in ", b.what.load(), ", round ", b.round.load() + 1, " of ",
-                           b.rounds.load()});
+            table += text({" waits for rank ", name(peer), " in ", b.what.load(), ", round ", b.round.load() + 1,
+                           " of ", b.rounds.load()});
         else
             table += b.departed.load() ? " has returned" : " is not waiting in a collective";
     }
