@@ -265,11 +265,11 @@ TEST_CASE("scratch from which prefixes are sent is not where others are folded")
 TEST_CASE("scans of one pass give each rank its own prefix") {
     // A schedule must be right both step by step and as one pass; here only the pass is wrong.
     const auto first_two = [](int size) {
-        std::vector<allfold::fused_pass> passes;
-        for (int r = 0; r < size; ++r)
-            passes.push_back(
-                {r, peers::everyone(), true, r < 2 ? allfold::share::prefix : allfold::share::prefix_before});
-        return passes;
+        const auto pass_of = [](std::size_t r) -> allfold::fused_pass {
+            return {static_cast<int>(r), peers::everyone(), true,
+                    r < 2 ? allfold::share::prefix : allfold::share::prefix_before};
+        };
+        return allfold::detail::constexpr_array<allfold::fused_pass>(static_cast<std::size_t>(size), pass_of);
     };
     const auto make = [](int r) { return direct::inclusive_scan({r, 4}); };
     const allfold::detail::schedules_of all(4, make);

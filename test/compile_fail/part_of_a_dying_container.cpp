@@ -7,11 +7,11 @@
 
 int main() {
     allfold::self comm;
-    std::vector<float> x(4);
+    std::vector<long> x(4);
 #ifdef ALLFOLD_MUST_COMPILE
     const auto part = allfold::all_reduce.with(x, allfold::sum{});
 #else
-    const auto part = allfold::all_reduce.with(std::vector<float>(4), allfold::sum{});
+    const auto part = allfold::all_reduce.with(std::vector<long>(4), allfold::sum{});
 #endif
     allfold::persistent op = allfold::together.prepare(comm, part);
 }

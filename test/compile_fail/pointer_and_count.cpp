@@ -4,7 +4,7 @@
 
 #include "allfold/allfold.hpp"
 
-void caller(allfold::thread_communicator& comm, float* x) {
+void caller(allfold::thread_communicator& comm, double* x) {
 #ifdef ALLFOLD_MUST_COMPILE
     allfold::all_reduce(comm, std::span(x, 4), allfold::sum());
 #else

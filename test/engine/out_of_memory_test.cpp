@@ -45,7 +45,7 @@ void* allocate(std::size_t bytes, std::size_t alignment) {
 /// Within its scope, allocation number n of this thread fails, and all that follow if `stays`.
 class short_of_memory {
   public:
-    short_of_memory(long n, bool stays) {
+    explicit short_of_memory(long n, bool stays = false) {
         successes_left = n;
         has_failed = false;
         stays_short = stays;

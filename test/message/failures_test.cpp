@@ -125,13 +125,13 @@ TEST_CASE("a rank does not wait for a message from itself that it cannot send an
             operation sent = send.start(comm, y, to{comm.rank()}, mode::synchronous);
             receive(comm, x, from{comm.rank()});
             sent.wait();
-            expect(x == y);
+            expect(x == y, "another message");
             operation first = receive.start(comm, x, from{comm.rank()}, tag{1});
             first.then([&] { send(comm, y, to{comm.rank()}, tag{2}); });
             operation cause = send.start(comm, y, to{comm.rank()}, tag{1});
             receive(comm, x, from{comm.rank()}, tag{2});  // sent at the end of another one
             wait_all(first, cause);
-            barrier(comm);
+            allfold::barrier(comm);
             receive(comm, x, size == 1 ? from{any} : from{comm.rank()});
         });
         INFO(outcomes[0].text);

@@ -172,7 +172,7 @@ class array_call final : public base_of_call<V> {
                        null_data(in_.elements())});
         require_lowered(array);
         if (array.count == 0) return stages.compare([this] { set_identity(); });
-        make_or_abort(comm_, [&] {
+        detail::make_or_abort(comm_, [&] {
             const int root = is_for_all ? -1 : root_;
             const T* const x = in_.elements().data();
             const auto done = [this](const state& all) { store(*out_, all, in_.layout().count); };
@@ -187,7 +187,7 @@ class array_call final : public base_of_call<V> {
                root_mark(), overlap() | null_data(in_.elements()) | null_data(out_.elements())});
         require_lowered(target);
         if (target.count == 0) return;
-        make_or_abort(comm_, [&] {
+        detail::make_or_abort(comm_, [&] {
             const T* x = in_.elements().data();
             if (source != target) x = folding_.moved(stages, x, source, target);
             const auto keep = [this](std::size_t at, std::size_t number, const state* prefix) {
@@ -216,7 +216,7 @@ class array_call final : public base_of_call<V> {
     }
     void require_commuting() const {
         if constexpr (is_asked && in_any_order)
-            make_or_abort(comm_, [&] {
+            detail::make_or_abort(comm_, [&] {
                 if (!detail::commutes<state>(op_))
                     here().reject(errc::bad_argument,
                                   {"the call asks for order::any, but the operator is declared not commutative"});

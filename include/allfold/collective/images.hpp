@@ -290,7 +290,7 @@ class image_call final : public base_of_call<V> {
 
     template <class Stages>
     void lay_out(Stages& stages) {
-        make_or_abort(comm_, [&] {
+        detail::make_or_abort(comm_, [&] {
             require_fitting();
             folds_.reserve(in_.length());
             if (is_scattered && !stores_directly()) block_.reserve(out_.length());
@@ -560,7 +560,7 @@ struct custom_path<images<T>> {
                       require_arguments<Op, std::span<const T>, std::span<element_of<Out>>>()) {
             using element = typename image_element_of<Out>::type;
             using call = image_call<staged<V>, Collective, Comm, Op, T, element, Options...>;
-            auto to = make_or_abort(comm, [&] { return images_of(out); });
+            auto to = detail::make_or_abort(comm, [&] { return images_of(out); });
             return issue_in_stages<V, call>(comm, Collective::promise.name, in, std::move(to), op, options...);
         } else if constexpr (V != verb::call) {
             return {};

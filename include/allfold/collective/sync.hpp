@@ -144,7 +144,7 @@ outcome_of<V> issue_synchronised(Comm& comm, const Op& op, const operands_given<
         return handles::take(modes.out == out_sync::none ? issue_as(as_prepared, ends_early{}) : issue_as(as_prepared));
     };
     const auto prepare_all = [&] {
-        return make_or_abort(
+        return detail::make_or_abort(
             comm, [&] { return detail::prepare_synchronised(comm, Collective::promise.name, modes, limit, prepare); });
     };
     if (modes.out == out_sync::none && only_copies<Collective>(comm, data)) modes.out = out_sync::mine;

@@ -113,7 +113,7 @@ struct together_verbs {
     template <communicator Comm, class... Parts>
     void operator()(Comm& comm, Parts... parts) const {
         if constexpr (Comm::shares_memory && (is_bound_call<Parts> && ...))
-            if (make_or_abort(comm, [&] { return run_recalled(comm, parts...); })) return;
+            if (detail::make_or_abort(comm, [&] { return run_recalled(comm, parts...); })) return;
         begin(comm, parts...).wait();
     }
     template <communicator Comm, class... Parts>
@@ -122,13 +122,13 @@ struct together_verbs {
     }
     template <communicator Comm, class... Parts>
     [[nodiscard]] persistent prepare(Comm& comm, Parts... parts) const {
-        return persistent(make_or_abort(comm, [&] { return make(comm, parts...); }));
+        return persistent(detail::make_or_abort(comm, [&] { return make(comm, parts...); }));
     }
 
   private:
     template <communicator Comm, class... Parts>
     [[nodiscard]] static operation begin(Comm& comm, Parts&... parts) {
-        std::unique_ptr<pending> all = make_or_abort(comm, [&] { return make(comm, parts...); });
+        std::unique_ptr<pending> all = detail::make_or_abort(comm, [&] { return make(comm, parts...); });
         all->start();
         return operation(std::move(all));
     }

@@ -91,7 +91,7 @@ class exchange_by_sizes final : public base_of_call<V> {
 
     template <class Stages>
     void lay_out(Stages& stages) {
-        make_or_abort(comm_, [this] { require_any_lengths(); });
+        detail::make_or_abort(comm_, [this] { require_any_lengths(); });
         if constexpr (Stages::is_deferred) {  // placeholders until the sizes are known
             sent_ = partition::even(rows_of<In>(in_.get()), comm_.size());
             *layout_ = partition::even(rows_of<Out>(out_.get()), comm_.size());

@@ -311,7 +311,7 @@ template <class Collective, class Order, class Algorithm, class Used>
     if constexpr (Used::is_raw || is_asked) {
         std::size_t which = 0;
         if constexpr (Used::is_raw) which = 2 * static_cast<std::size_t>(std::countr_zero(data.alignment()));
-        if constexpr (is_asked) which += commutes<typename Used::state>(op) ? 1 : 0;
+        if constexpr (is_asked) which += detail::commutes<typename Used::state>(op) ? 1 : 0;
         return &values_of_call<Collective, operation, given, Order, Algorithm>[which];
     } else {
         return &types_of_call<Collective, operation, given, Order, Algorithm>;
@@ -567,7 +567,7 @@ decltype(auto) in_block_order(Comm& comm, X&& x, Next next, const Options&... op
     if constexpr (is_cut && needs_arrangement<X, options_used, Options...>) {
         constexpr bool may_differ = is_tensors<std::remove_cvref_t<X>> || has_option<partition, Options...> ||
                                     has_option<input_blocks, Options...> || has_option<output_blocks, Options...>;
-        auto made = make_or_abort(comm, [&] {
+        auto made = detail::make_or_abort(comm, [&] {
             const arrangement_place at{Collective::promise.name, comm.rank(), comm.size()};
             auto all = arrange<options_used>(at, x, options...);
             if constexpr (cuts_both && !may_differ) detail::require_uniform(at, all, IsInput ? "input" : "output");
@@ -619,7 +619,8 @@ outcome_of<V> issue_in_place(Comm& comm, const Op& op, X&& x, const Options&... 
         return issue<V, Collective>(comm, op, operands_given<absent, X>{x}, options...);
     } else if constexpr (require_arrangement<Collective, absent, X, Options...>()) {
         if constexpr (V == verb::call && may_remember_cut<Collective, absent, X, Comm, Op, Options...>())
-            if (make_or_abort(comm, [&] { return run_cut_in_place<Collective>(comm, op, x, options...); })) return;
+            if (detail::make_or_abort(comm, [&] { return run_cut_in_place<Collective>(comm, op, x, options...); }))
+                return;
         return in_block_order<Collective, !cuts_output<Collective> || cuts_input<Collective>>(
             comm, std::forward<X>(x),
             [&]<class Arranged>(Arranged&& data, const auto&... more) -> outcome_of<V> {
@@ -636,10 +637,11 @@ outcome_of<V> issue_out_of_place(Comm& comm, const Op& op, In&& in, Out&& out, c
         return issue<V, Collective>(comm, op, operands_given<In, Out>{in, out}, options...);
     } else if constexpr (require_arrangement<Collective, In, Out, Options...>()) {
         if constexpr (V == verb::call && may_remember_cut<Collective, In, Out, Comm, Op, Options...>())
-            if (make_or_abort(comm, [&] { return run_cut_out_of_place<Collective>(comm, op, in, out, options...); }))
+            if (detail::make_or_abort(comm,
+                                      [&] { return run_cut_out_of_place<Collective>(comm, op, in, out, options...); }))
                 return;
         if constexpr (is_tensors<std::remove_cvref_t<In>> && is_tensors<std::remove_cvref_t<Out>>)
-            make_or_abort(comm, [&] {
+            detail::make_or_abort(comm, [&] {
                 const arrangement_place at{Collective::promise.name, comm.rank(), comm.size()};
                 require_shards<Collective>(at, in, out, find_option<shards>(options...));
             });

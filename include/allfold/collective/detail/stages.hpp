@@ -42,7 +42,7 @@ class immediate_stages {
 
     template <class Work>
     void own(const Work& work) {
-        make_or_abort(comm_, work);
+        detail::make_or_abort(comm_, work);
     }
     template <class Work>
     void compare(const Work& work) {
@@ -152,12 +152,12 @@ void throw_errors_of_all(Comm& comm, const Work& work) {
 template <verb V, class Call, class Comm, class... Arguments>
 outcome_of<V> issue_in_stages(Comm& comm, const char* name, Arguments&&... arguments) {
     if constexpr (V == verb::call) {
-        Call call = make_or_abort(comm, [&] { return Call(comm, std::forward<Arguments>(arguments)...); });
+        Call call = detail::make_or_abort(comm, [&] { return Call(comm, std::forward<Arguments>(arguments)...); });
         immediate_stages<Comm> stages(comm);
         run_on_own_memory(comm, [&] { detail::throw_errors_of_all(comm, [&] { call.lay_out(stages); }); }, call);
     } else {
         require_outside_operator(comm, name);
-        return hand_out<V>(make_or_abort(comm, [&] {
+        return hand_out<V>(detail::make_or_abort(comm, [&] {
             auto* const call = new Call(comm, std::forward<Arguments>(arguments)...);
             std::unique_ptr<background::resource> memory(call);
             deferred_stages<Comm> stages(comm);

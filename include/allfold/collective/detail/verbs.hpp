@@ -355,7 +355,7 @@ class folding_verbs : public verbs_without_communicator {
     [[nodiscard]] std::remove_cvref_t<X> operator()(Comm& comm, X&& x, Op&& op, Options&&... options) const {
         using value = std::remove_cvref_t<X>;
         using operation = std::remove_cvref_t<Op>;
-        value result = make_or_abort(comm, [&] { return value(std::forward<X>(x)); });
+        value result = detail::make_or_abort(comm, [&] { return value(std::forward<X>(x)); });
         if constexpr (require_lasting<false, Options...>() &&
                       (!associative_operator<operation, typename state_of<operation, value>::type> ||
                        require_first_value<Collective, operation, value>()))
@@ -502,7 +502,7 @@ class moving_verbs : public verbs_without_communicator {
     template <communicator Comm, value_for<Collective> X, any_option... Options>
         requires(!any_option<X>)
     [[nodiscard]] std::remove_cvref_t<X> operator()(Comm& comm, X&& x, Options&&... options) const {
-        auto result = make_or_abort(comm, [&] { return std::remove_cvref_t<X>(std::forward<X>(x)); });
+        auto result = detail::make_or_abort(comm, [&] { return std::remove_cvref_t<X>(std::forward<X>(x)); });
         if constexpr (require_lasting<false, Options...>()) in_place<verb::call>(comm, result, options...);
         return result;
     }

@@ -212,7 +212,7 @@ template <communicator Comm>
 /// The post office may outlive the decorator through which it is used first.
 template <communicator Comm>
 [[nodiscard]] std::shared_ptr<post_office> new_office_of(Comm& comm) {
-    auto& base = undecorated(comm);
+    auto& base = detail::undecorated(comm);
     auto made = std::make_shared<post_office>(comm.rank(), comm.size(), direct_read_of(comm));
     made->answers = std::make_unique<answering_of<std::remove_reference_t<decltype(base)>>>(base, *made);
     return made;
