@@ -97,7 +97,7 @@ inline constexpr bool refers =
 /// Replaces an element by another one. Bytes always can be replaced, even if the elements they make up cannot be
 /// assigned.
 template <class T>
-void replace(T& old, T&& by) {
+void replace(T& old, std::type_identity_t<T>&& by) {
     if constexpr (std::is_copy_assignable_v<T> || !std::is_trivially_copyable_v<T>)
         old = std::move(by);
     else

@@ -15,7 +15,7 @@ namespace allfold::detail {
 template <class T>
 class constexpr_array {
   public:
-    constexpr constexpr_array() noexcept {}
+    constexpr constexpr_array() noexcept = default;
     /// Elements are value-initialised.
     constexpr explicit constexpr_array(std::size_t size) {
         allocate(size);

@@ -123,12 +123,7 @@ class explorer {
             const ending end = run_one(
                 [this](std::uint64_t settled) { return tree_.choose(possible_, settled, world_.posts()); }, true);
             if (end == ending::stopped) return leave(known_path);  // also before the end of the path that is repeated
-            if (end == ending::changed || tree_.depth() < tree_.path_length()) {
-                if (is_resumed_ && released()) throw other_program();
-                add_not_repeated(text({"step ", tree_.depth() + 1, " of an execution"}));
-                is_world_usable_ = is_world_usable_ && world_.release();
-                return;
-            }
+            if (end == ending::changed || tree_.depth() < tree_.path_length()) return give_up_path();
             is_resumed_ = false;
             if (end == ending::endless) {  // what follows from it would be endless too
                 judge(end);
@@ -158,6 +153,12 @@ class explorer {
             if (!record_execution(end, is_repeated, leftovers, any_order)) return;
         }
         if ((expected_to_ask & ~asked) != 0) add_not_repeated("the first execution");
+    }
+    /// Called if the path of an earlier execution cannot be repeated.
+    void give_up_path() {
+        if (is_resumed_ && released()) throw other_program();
+        add_not_repeated(text({"step ", tree_.depth() + 1, " of an execution"}));
+        is_world_usable_ = is_world_usable_ && world_.release();
     }
     /// If the program cancels a send only where sends wait, no execution in which they are held has had that choice.
     void hold_sends_again() {

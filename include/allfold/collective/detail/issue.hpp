@@ -554,6 +554,15 @@ void run_on_own_memory(Comm& comm, Call call, Memory&... memory) {
     }
 }
 
+/// The mark of a list of pieces. If these are only at displacements there is none, since each rank has its own.
+template <class X, class... Options>
+[[nodiscard]] list_mark mark_of_pieces(const X& x, const partition* blocks, const Options&... options) {
+    if constexpr (has_option<displacements, Options...> && !has_option<shards, Options...>)
+        return {};
+    else
+        return detail::mark_of_lists(x, find_option<shards>(options...), blocks, find_option<axis>(options...));
+}
+
 /// Calls next(argument, options...) with one argument of a call. If the collective cuts the argument, and its blocks
 /// are not already in order, it is replaced by a list of its pieces in block order, and the options give the block
 /// lengths.
@@ -573,13 +582,7 @@ decltype(auto) in_block_order(Comm& comm, X&& x, Next next, const Options&... op
             if constexpr (cuts_both && !may_differ) detail::require_uniform(at, all, IsInput ? "input" : "output");
             return all;
         });
-        const list_mark mark = [&]() -> list_mark {
-            if constexpr (has_option<displacements, Options...> && !has_option<shards, Options...>)
-                return {};  // each rank has displacements of its own
-            else
-                return detail::mark_of_lists(x, find_option<shards>(options...), cuts_both ? nullptr : &made.blocks,
-                                             find_option<axis>(options...));
-        }();
+        const list_mark mark = detail::mark_of_pieces(x, cuts_both ? nullptr : &made.blocks, options...);
         if constexpr (!cuts_both)
             return next(made.list, mark, made.blocks);
         else if constexpr (may_differ)

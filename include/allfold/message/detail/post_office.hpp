@@ -570,7 +570,7 @@ inline void post_office::forget(receiving& r) noexcept {
 
 /// Posts the queued messages to each rank, in order, as far as there is room.
 inline void post_office::flush(post_port& port) {
-    for (counterpart& there : peers_) {
+    for (const counterpart& there : peers_) {
         if (queued_ == 0) return;
         while (record* const first = there.queue.first()) {
             if (!post(*first, port)) break;

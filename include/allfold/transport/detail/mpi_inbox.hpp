@@ -457,9 +457,11 @@ inline bool inbox::next(int from, lane on, arrival& message, any_destination sin
 
 /// Receives are posted for another message than the one that has arrived under their tag, and may have taken its rest.
 inline void inbox::refuse_overtaken(int from, int tag) {
-    throw error(errc::transport, allfold::detail::text({"received a message from rank ", from, " with tag ", tag,
-                                                        " before one of an operation in flight with the same tag: this "
-                                                        "rank has made too many calls since it started that one"}));
+    const char* const why =
+        " before one of an operation in flight with the same tag: this rank has made too many calls since it started "
+        "that one";
+    throw error(errc::transport,
+                allfold::detail::text({"received a message from rank ", from, " with tag ", tag, why}));
 }
 
 inline bool inbox::await_plain(int from, lane on, std::size_t bytes, message_in_place& here, int turns) {
