@@ -237,7 +237,8 @@ class exchange_by_sizes final : public base_of_call<V> {
     /// To resize an output would change the input if they share memory.
     void require_apart(std::size_t rows) const {
         if constexpr (element_range<std::remove_reference_t<In>>) {
-            const auto &in = in_.get(), &out = out_.get();
+            const auto& in = in_.get();
+            const auto& out = out_.get();
             const auto has = static_cast<std::size_t>(std::ranges::size(out));
             if (rows != has &&
                 range_of(std::ranges::data(in), sent_.total()).shares(range_of(std::ranges::data(out), has)))
