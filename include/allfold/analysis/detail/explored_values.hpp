@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstring>
 #include <limits>
@@ -43,19 +44,24 @@ template <class T>
     }
 }
 
-/// Whether two values consist of the same bytes, apart from padding where compilers know of it. False if that says
-/// nothing about their values.
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_clear_padding)
+#define ALLFOLD_CLEARS_PADDING
+#endif
+#endif
+
+/// Whether two values differ in bytes that are not padding. False where compilers cannot tell: no fault is invented.
 template <class T>
-[[nodiscard]] bool has_bytes_of(T a, T b) noexcept {
-    if constexpr (std::is_trivially_copyable_v<T>) {
-#if defined(__has_builtin) && __has_builtin(__builtin_clear_padding)
+[[nodiscard]] bool have_other_bytes([[maybe_unused]] const T& x, [[maybe_unused]] const T& y) noexcept {
+#ifdef ALLFOLD_CLEARS_PADDING  // g++
+    if constexpr (std::is_trivially_copyable_v<T> && std::copy_constructible<T>) {
+        T a = x, b = y;
         __builtin_clear_padding(&a);
         __builtin_clear_padding(&b);
-#endif
-        return std::memcmp(&a, &b, sizeof(T)) == 0;
-    } else {
-        return false;
+        return std::memcmp(&a, &b, sizeof(T)) != 0;
     }
+#endif
+    return false;
 }
 
 /// Whether two values are the same: equal, or alike in what is not equal to itself (NaN).
@@ -75,7 +81,7 @@ template <class T>
     } else if constexpr (printable<T>) {
         return value_text(a) == value_text(b);
     } else {
-        return has_bytes_of(a, b);
+        return !have_other_bytes(a, b);
     }
 }
 
