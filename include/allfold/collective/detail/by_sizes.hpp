@@ -214,7 +214,7 @@ class exchange_by_sizes final : public base_of_call<V> {
     template <class T>
     [[nodiscard]] static memory_range range_of(const T* first, std::size_t count) noexcept {
         const auto* const begin = reinterpret_cast<const std::byte*>(first);
-        return {begin, begin + count * sizeof(T)};
+        return {begin, begin == nullptr ? begin : begin + count * sizeof(T)};  // a null pointer is refused later
     }
     /// Finds the partition of the output, and resizes the output to fit if it is a container.
     void make_room() {
