@@ -151,6 +151,7 @@ namespace {
 /// A chain of all ranks that starts at the root, which the caller tells how many segments to send.
 struct chain {
     static constexpr const char* name = "chain";
+    static constexpr bool has_parameters = true;
     int segments;
 
     class broadcast : public allfold::schedule_of<chain> {

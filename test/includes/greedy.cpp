@@ -91,6 +91,7 @@ std::size_t bytes_of(const view&) = delete;
 
 struct chain {
     static constexpr const char* name = "chain";
+    static constexpr bool has_parameters = true;
     int length = 1;
 
     class inclusive_scan : public allfold::schedule_of<chain> {

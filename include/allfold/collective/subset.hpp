@@ -33,20 +33,6 @@ template <class Comm>
     return team_forming_communicator<Comm>;
 }
 
-/// Forms a team, or does what precedes that. A rank that has no memory for it breaks the communicator, since others
-/// count on it. Errors do not: they tell other members what is wrong.
-template <communicator Comm, class Form>
-[[nodiscard]] auto form_or_abort(Comm& comm, const Form& form) {
-    try {
-        return form();
-    } catch (const error&) {
-        throw;
-    } catch (...) {
-        abort_communicator(comm);
-        throw;
-    }
-}
-
 }  // namespace detail
 
 /// Makes a team of the ranks `members`, in which rank i is `members[i]`. All ranks of `comm` call it, in the
@@ -76,7 +62,7 @@ template <communicator Comm>
             barrier(comm);
             detail::undisturbed_barrier(comm, "subset");
         }
-        return detail::form_or_abort(comm, [&] { return comm.form_team(members); });
+        return detail::abort_unless_error(comm, [&] { return comm.form_team(members); });
     } else {
         return team<Comm>();
     }
@@ -125,7 +111,7 @@ template <communicator Comm>
 [[nodiscard]] auto split(Comm& comm, color mine, int key = 0) {
     if constexpr (detail::require_team_forming<Comm>()) {
         detail::require_outside_operator(comm, "split");
-        return detail::form_or_abort(comm, [&] {
+        return detail::abort_unless_error(comm, [&] {
             const rank_list members = detail::ranks_of_color(comm, mine, key);
             if (comm.waits_to_form()) detail::undisturbed_barrier(comm, "split");
             return comm.form_team(members);

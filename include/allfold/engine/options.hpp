@@ -153,18 +153,14 @@ template <int Level>
 inline constexpr bool is_order<order::constant<Level>> = true;
 
 template <class T>
-concept has_nested_schedule =
-    requires { typename T::all_reduce; } || requires { typename T::broadcast; } || requires { typename T::reduce; } ||
-    requires { typename T::all_gather; } || requires { typename T::reduce_scatter; } ||
-    requires { typename T::all_to_all; } || requires { typename T::gather; } || requires { typename T::scatter; } ||
-    requires { typename T::inclusive_scan; } || requires { typename T::exclusive_scan; } ||
-    requires { typename T::barrier; } || requires { typename T::permute; };
-
-/// An algorithm: a small value with a name and nested schedules, such as `ring`.
-template <class T>
-concept algorithm = std::is_trivially_copyable_v<T> && requires {
+concept has_static_name = std::is_trivially_copyable_v<T> && requires {
     { T::name } -> std::convertible_to<const char*>;
-} && has_nested_schedule<T>;
+};
+
+/// An algorithm: a small value with a name and nested schedules, such as `ring`. Elements may have names, too: a type
+/// with members is an algorithm only if it declares `has_parameters`.
+template <class T>
+concept algorithm = has_static_name<T> && (std::is_empty_v<T> || requires { requires T::has_parameters; });
 
 /// Whether an option is an algorithm that was chosen at run time: see collective/any_algorithm.hpp.
 template <class T>

@@ -40,6 +40,20 @@ void abort_communicator(Comm& comm) noexcept {
     if (comm.holds_memory()) comm.background().leak();
 }
 
+/// Runs something that throws an `error` only if the other ranks learn of it, or if the communicator is broken already.
+/// Any other exception is this rank's own, such as `bad_alloc` or one of a copy constructor, and breaks it.
+template <communicator Comm, class Work>
+decltype(auto) abort_unless_error(Comm& comm, const Work& work) {
+    try {
+        return work();
+    } catch (const error&) {
+        throw;
+    } catch (...) {
+        abort_communicator(comm);
+        throw;
+    }
+}
+
 /// Ranks call operators at different times and different numbers of times: what one of them starts there has no
 /// counterpart on the other ranks.
 template <communicator Comm>

@@ -14,7 +14,6 @@
 #include "allfold/collective/detail/issue.hpp"
 #include "allfold/collective/sync.hpp"
 #include "allfold/engine/composite.hpp"
-#include "allfold/error.hpp"
 
 /// @file
 /// Calls made of several collectives, with local work of each rank between them. Such a call has a member
@@ -134,27 +133,13 @@ struct on_stack {};
 template <verb V>
 using base_of_call = std::conditional_t<V == verb::call, on_stack, background::resource>;
 
-/// Runs something that throws an `error` only if all ranks do, or if the communicator is broken already. Any other
-/// exception is this rank's own, such as one of the operator's copy constructor, and breaks the communicator.
-template <class Comm, class Work>
-void throw_errors_of_all(Comm& comm, const Work& work) {
-    try {
-        work();
-    } catch (const error&) {
-        throw;
-    } catch (...) {
-        abort_communicator(comm);
-        throw;
-    }
-}
-
 /// Carries out the verb on a call in stages, which is constructed from a communicator and arguments.
 template <verb V, class Call, class Comm, class... Arguments>
 outcome_of<V> issue_in_stages(Comm& comm, const char* name, Arguments&&... arguments) {
     if constexpr (V == verb::call) {
         Call call = detail::make_or_abort(comm, [&] { return Call(comm, std::forward<Arguments>(arguments)...); });
         immediate_stages<Comm> stages(comm);
-        run_on_own_memory(comm, [&] { detail::throw_errors_of_all(comm, [&] { call.lay_out(stages); }); }, call);
+        run_on_own_memory(comm, [&] { detail::abort_unless_error(comm, [&] { call.lay_out(stages); }); }, call);
     } else {
         require_outside_operator(comm, name);
         return hand_out<V>(detail::make_or_abort(comm, [&] {

@@ -102,6 +102,10 @@ template <class X>
 inline constexpr bool is_address =
     std::is_pointer_v<std::remove_cvref_t<X>> && !std::is_function_v<std::remove_pointer_t<std::remove_cvref_t<X>>>;
 
+/// Whether X could be an algorithm that does not say so.
+template <class X>
+inline constexpr bool is_named_value = has_static_name<std::remove_cvref_t<X>> && !algorithm<std::remove_cvref_t<X>>;
+
 /// Rejects pointers: on another rank an address is meaningless, or means something else.
 template <class X>
 [[nodiscard]] consteval bool require_no_pointer() {
@@ -174,6 +178,10 @@ consteval void explain_arguments() {
     constexpr bool fits_no_form = sizeof(X) == 0;
     if constexpr (is_address<X> || (is_address<Rest> || ...))
         static_cast<void>((require_no_pointer<X>() && ... && require_no_pointer<Rest>()));
+    else if constexpr ((is_named_value<Rest> || ...))
+        static_assert(fits_no_form,
+                      "allfold: this type has a name and members, and counts as data: if it is an algorithm, let it "
+                      "declare `static constexpr bool has_parameters = true`");
     else if constexpr (Folds && sizeof...(Rest) == 0)
         static_assert(fits_no_form, "allfold: this collective needs an operator: pass one, such as sum{}");
     else
