@@ -31,6 +31,7 @@ std::atomic<int> steps_of_others{0};
 /// A user-defined all_reduce that is right for two ranks only: each rank folds what its neighbour sends.
 struct one_neighbour {
     static constexpr const char* name = "one neighbour";
+    static constexpr bool has_parameters = true;
     int distance = 1;
 
     class all_reduce : public allfold::schedule_of<one_neighbour> {
