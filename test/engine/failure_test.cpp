@@ -240,6 +240,17 @@ TEST_CASE("when a deadline passes all ranks throw, with a table of who waits for
     CHECK(is_whole);
 }
 
+TEST_CASE("the table of a deadline says that a rank waits, also if it waits only for others to read what it lends") {
+    late_call late(1);
+    const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
+        std::vector<std::string> x(100, "lent");
+        late(comm, [&] { allfold::broadcast(comm, x, allfold::deadline{comm.rank() == 0 ? 20ms : 100s}); });
+    });
+    INFO(outcomes[0].text);
+    CHECK(outcomes[0].code == errc::timeout);
+    CHECK(outcomes[0].says("rank 0 waits in broadcast"));
+}
+
 TEST_CASE("the deadline of an operation counts where it is waited for") {
     std::atomic<bool> thrown = false;
     const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {

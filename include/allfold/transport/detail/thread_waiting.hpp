@@ -37,6 +37,8 @@ inline void publish(rank_board& own, const waiting& where) noexcept {
         if (const int peer = b.waits_for.load(); peer >= 0)
             table += text({" waits for rank ", name(peer), " in ", b.what.load(), ", round ", b.round.load() + 1,
                            " of ", b.rounds.load()});
+        else if (b.rounds.load() > 0)
+            table += text({" waits in ", b.what.load(), ", for no rank in particular"});
         else
             table += b.departed.load() ? " has returned" : " is not waiting in a collective";
     }
