@@ -164,8 +164,8 @@ TEST_CASE("errors call the ranks of a hierarchy, and of its teams, by their rank
     }
     const auto failed = told([](auto& comm) {
         int own = 0;
+        allfold::barrier(comm);  // all ranks of both processes have started
         if (comm.rank() == 3) throw std::runtime_error("boom");
-        allfold::barrier(comm);
         allfold::all_reduce(comm, own, sum());
     });
     for (const int rank : {0, 1, 2}) {
@@ -173,9 +173,9 @@ TEST_CASE("errors call the ranks of a hierarchy, and of its teams, by their rank
         CHECK(says(failed[static_cast<std::size_t>(rank)], ("on rank " + std::to_string(rank) + " of 4").c_str()));
     }
     CHECK(says(failed[2], "rank 3 failed: boom"));
-    const auto late = told([](auto& comm) {
-        if (comm.rank() != 3) return allfold::barrier(comm, allfold::deadline{comm.rank() == 2 ? 20ms : 100s});
-        std::this_thread::sleep_for(100ms);
+    late_call at_last(3);
+    const auto late = told([&](auto& comm) {
+        at_last(comm, [&] { allfold::barrier(comm, allfold::deadline{comm.rank() == 2 ? 20ms : 100s}); });
     });
     INFO(late[2]);
     CHECK((says(late[2], "the deadline of rank 2 passed") && says(late[2], "rank 2 waits for rank 3")));
