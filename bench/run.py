@@ -12,6 +12,7 @@ operand of one rank. Between two calls every contestant reads its result and wri
   MPI/ours     the best of the installed MPI libraries, in their default configuration, with processes as ranks; for
                the merge three all-reduces, as one does it with MPI; for lists and together, which MPI lacks, its
                calls one by one; for distributed_scan an all-gather of the block sums between two loops
+  MPI/bound    in the last lines: what the bound reaches, and so about the most that MPI/ours can
 
 A hypervisor may move the CPUs. Only figures of one placement are compared: smt (threads of one core), near (cores near
 each other) or far; each has its own tables, and its own columns in the last lines, which give the geometric mean and
@@ -496,6 +497,7 @@ class Table:
                       for size in measurements.sizes(row, ranks, placement)}
         self.to_bound = {size: self.ratio(cell.ours, cell.bound) for size, cell in self.cells.items() if cell.bound}
         self.to_mpi = {size: self.ratio(cell.mpi, cell.ours) for size, cell in self.cells.items() if cell.mpi}
+        self.bound_to_mpi = {size: self.to_mpi[size] * self.to_bound[size] for size in self.to_mpi.keys() & self.to_bound}
 
     @staticmethod
     def ratio(times, reference):
@@ -526,15 +528,16 @@ class Table:
         rows = collections.defaultdict(dict)
         for table in tables:
             rows[table.row, table.ranks][table.placement] = table
-        cells = lambda pairs: "".join(f"   {bound:<21}{mpi:<21}" for bound, mpi in pairs)
-        line = lambda row, ranks, pairs: print(f"{row:<21} {ranks:>2}{cells(pairs)}".rstrip())
-        line("", "", [(place, "") for place in places])
-        line("row", "P", [("ours/bound (worst)", "MPI/ours (worst)")] * len(places))
+        cells = lambda groups: "".join(f"   {bound:<21}{mpi:<21}{limit:<9}" for bound, mpi, limit in groups)
+        line = lambda row, ranks, groups: print(f"{row:<21} {ranks:>2}{cells(groups)}".rstrip())
+        line("", "", [(place, "", "") for place in places])
+        line("row", "P", [("ours/bound (worst)", "MPI/ours (worst)", "MPI/bound")] * len(places))
         for (row, ranks), by_place in rows.items():
-            line(row, ranks, [by_place[place].ratios() if place in by_place else ("", "") for place in places])
+            line(row, ranks, [by_place[place].ratios() if place in by_place else ("", "", "") for place in places])
 
     def ratios(self):
-        return mean_and_worst(self.to_bound, max), mean_and_worst(self.to_mpi, min)
+        limit = f"{statistics.geometric_mean(self.bound_to_mpi.values()):.2f}" if self.bound_to_mpi else "-"
+        return mean_and_worst(self.to_bound, max), mean_and_worst(self.to_mpi, min), limit
 
 
 class TableOverMpi:

@@ -104,7 +104,7 @@ succeeds "measured earlier" bench --from known.csv
 prints ' +8 +2\.000 +0\.00 +1\.000 +6\.000 \| +2\.00 +3\.00 \| +3  bound: slots; MPI: A'
 prints ' +1K +4\.000 +0\.26 +4\.000 +48\.0 \| +1\.00 +12\.00 \| +3  bound: slots; MPI: B'
 prints ' +near +far'
-prints 'all_reduce +2 +1\.41 \(2\.00 at 8\) +6\.00 \(3\.00 at 8\) +1\.41 \(2\.00 at 8\) +6\.00 \(3\.00 at 8\)'
+prints 'all_reduce +2 +1\.41 \(2\.00 at 8\) +6\.00 \(3\.00 at 8\) +8\.49 +1\.41 \(2\.00 at 8\) +6\.00 \(3\.00 at 8\) +8\.49'
 ! grep -q '^ *64 ' out || fail "a size that was not measured often enough is in the table"
 if python3 -c 'import matplotlib' 2>/dev/null; then
     succeeds "picture.svg: drawn" bench --from known.csv --plot picture.svg
@@ -178,7 +178,7 @@ succeeds "a single CPU" taskset -c 0 bash -c \
     "'$repository/bench/run.py' --programs . --no-mpi --ranks 2 --rows barrier --rounds 1"
 cd ..
 succeeds "MPI is missing" "$repository/bench/run.py" --programs bare --ranks 2 --rows barrier --rounds 1 --csv t.csv
-prints 'row +P +ours/bound \(worst\) +MPI/ours \(worst\)'
+prints 'row +P +ours/bound \(worst\) +MPI/ours \(worst\) +MPI/bound'
 grep -qE '^barrier,ours,2,0,' t.csv || fail "no measurements in --csv"
 
 [ $failures -eq 0 ] || exit 1
