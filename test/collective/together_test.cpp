@@ -2,11 +2,14 @@
 #include "allfold/collective/together.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <random>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -196,6 +199,41 @@ struct remote_for_a_while : remote {
 };
 
 }  // namespace
+
+TEST_CASE("collectives together are completed by what a rank sent before it returned, also if they are only tested") {
+    const int tests_before_a_look = 1023;
+    std::atomic<int> step{0};
+    const auto until = [&](int wanted) {
+        while (step < wanted) std::this_thread::yield();
+    };
+    on_ranks(2, [&](auto& comm) {
+        int x = comm.rank() * 10, y = comm.rank() * 20;
+        auto both = allfold::together.prepare(comm, allfold::broadcast.with(x, allfold::root{1}));
+        auto other = allfold::broadcast.prepare(comm, y, allfold::root{1});
+        if (comm.rank() == 1) {
+            until(1);
+            other.start();
+            other.wait();
+            until(2);
+            both.start();
+            return both.wait();
+        }
+        both.start();
+        other.start();
+        other.then([&] {  // between the look at a part, and the look at whether its rank has returned
+            step = 2;
+            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        });
+        for (int i = 0; i < tests_before_a_look; ++i) expect(!both.done(), "nobody has sent anything");
+        step = 1;
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        while (!both.done()) {
+        }
+        both.wait();
+        expect(x == 10, "what rank 1 has sent");
+    });
+    SUCCEED();
+}
 
 TEST_CASE("collectives together that are in flight when their communicator ends are abandoned") {
     for (const bool is_far : {false, true}) {

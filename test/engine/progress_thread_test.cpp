@@ -222,6 +222,35 @@ TEST_CASE("an operation may outlive its progress thread, which ends when all is 
     SUCCEED();
 }
 
+TEST_CASE("a progress thread that was refused to wait ends, and leaves functions at the end to their thread") {
+    std::atomic<bool> is_told = false;
+    on_ranks(2, [&](auto& comm) {
+        int x = 1;
+        if (comm.rank() == 1) {
+            while (!is_told) std::this_thread::yield();
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until the other rank waits in a destructor
+            allfold::all_reduce(comm, x, sum());
+            return;
+        }
+        operation first, second;
+        std::thread::id called;
+        {
+            progress_thread helper(comm);
+            first = helper.start([&](auto& mine) { return allfold::all_reduce.start(mine, x, sum()); });
+            first.then([&] { called = std::this_thread::get_id(); });
+            second = helper.start([&](auto&) {
+                const outcome told = outcome_of([&] { first.wait(); });
+                is_told = true;
+                expect(told.code == allfold::errc::bad_argument, told.text);
+            });
+        }
+        expect(x == 2 && called == std::this_thread::get_id(), "it has ended");
+        second.wait();
+        first.wait();
+    });
+    SUCCEED();
+}
+
 TEST_CASE("a progress thread rejects work that it would have to wait for itself") {
     on_ranks(2, [](auto& comm) {
         int x = 1;

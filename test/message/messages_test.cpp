@@ -315,6 +315,43 @@ TEST_CASE("an exchange whose send fails has received, also where there are gaps"
     SUCCEED();
 }
 
+TEST_CASE("a rank answers through a decorator that sends messages in another form") {
+    std::atomic<int> step{0};
+    const auto until = [&](int wanted) {
+        while (step < wanted) std::this_thread::yield();
+    };
+    on_ranks(
+        2,
+        [&](allfold::thread_communicator& base) {
+            remote comm(base);
+            if (comm.rank() == 0) {
+                until(1);
+                const int x = 3;
+                operation ready = send.start(comm, x, to{1}, mode::ready);
+                step = 2;
+                until(3);
+                send(comm, 2.5, to{1}, tag{2});
+                step = 4;
+                allfold::barrier(comm);
+                expect_error(outcome_of([&] { ready.wait(); }), errc::bad_argument, {"ready"});
+            } else {
+                const int x = 1;
+                for (bool is_full = false; !is_full;) is_full = send.start(comm, x, to{0}, tag{1}).cancel();
+                step = 1;
+                until(2);
+                expect(!try_probe(comm, from{0}, tag{1}), "nothing has come that could be received");
+                step = 3;
+                until(4);
+                allfold::barrier(comm);
+                double y = 0;
+                receive(comm, y, from{0}, tag{2});
+                expect(y == 2.5, "a message of another type");
+            }
+        },
+        roomy);
+    SUCCEED();
+}
+
 TEST_CASE("a ready send is refused although its receiver had no room for the answer, and has nothing in flight") {
     for (const bool probes : {false, true}) {
         std::atomic<bool> is_sent = false, is_full = false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/transport/self.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
@@ -12,10 +13,12 @@
 #include "allfold/algebra/standard_functors.hpp"
 #include "allfold/collective.hpp"
 #include "allfold/error.hpp"
+#include "allfold/message.hpp"
 #include "test/support/algebras.hpp"
 #include "test/support/algorithms.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/oracle.hpp"
+#include "test/support/ranks.hpp"
 
 using namespace test;
 
@@ -106,4 +109,13 @@ TEST_CASE("one rank has nobody to talk to") {
     CHECK(comm.size() == 1);
     CHECK_THROWS_WITH(comm.try_post(1, 0, {}), Catch::Matchers::ContainsSubstring("rank 0 of 1"));
     CHECK_THROWS_WITH(comm.try_receive(1, 0, [](auto&&) {}), Catch::Matchers::ContainsSubstring("rank 0 of 1"));
+}
+
+TEST_CASE("one rank waits for a message from itself until its deadline") {
+    allfold::self comm;
+    int x = 0;
+    const auto told = test::outcome_of(
+        [&] { allfold::receive(comm, x, allfold::from{0}, allfold::deadline{std::chrono::milliseconds(20)}); });
+    INFO(told.text);
+    CHECK(told.code == allfold::errc::timeout);
 }

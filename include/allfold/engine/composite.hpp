@@ -51,6 +51,11 @@ class composite : public task<Comm> {
     void check() const override {
         if (const pending* const first = first_unfinished()) first->check();
     }
+    /// The part that is running looks around: what its peer sent before it left has to be taken in by that part.
+    void look_around() noexcept override {
+        if (pending* const first = first_unfinished()) return first->look_around();
+        task<Comm>::look_around();
+    }
     /// Waits the way the communicator of the part that is running waits, which may be a different one.
     void wait(erased_work& what) override {
         while (!what.poll()) {

@@ -141,7 +141,8 @@ class operation {
         look_at_note(true);
         must_report_ = false;
         if (!work_) return;
-        if (!work_->done()) work_->take_over();  // or another thread might be calling a function at its end
+        if (!work_->done() && work_->may_be_taken_over())
+            work_->take_over();  // or another thread might be calling a function at its end
         if (!work_->done()) {
             work_->require_waitable();
             work_->wait_briefly();

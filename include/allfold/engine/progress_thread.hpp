@@ -115,6 +115,13 @@ class progress_thread {
             helper_.require_other_thread();
             helper_.wait_for(what);
         }
+        void take_over_all() noexcept override {
+            if (may_be_taken_over()) this->take_over();
+        }
+        /// Not by the progress thread itself, whose wait for its own result is refused.
+        [[nodiscard]] bool may_be_taken_over() const noexcept override {
+            return std::this_thread::get_id() != helper_.thread_.get_id();
+        }
         void abandon_unwinding() noexcept override { helper_.abandon(*this); }
         [[nodiscard]] waiting blocked_on() const override { return {"progress_thread"}; }
         void check() const override {}
@@ -180,7 +187,7 @@ class progress_thread {
     void wait_for(detail::erased_work& what) {
         for (;;) {
             const unsigned seen = changes_.load(std::memory_order_acquire);
-            relays_.take_over();  // each time: the other thread does so before it is refused to wait
+            relays_.take_over();
             background::progress_all();
             if (what.poll()) return;
             what.check();  // an operation elsewhere may wait in vain

@@ -48,10 +48,11 @@ class self : public transport_defaults {
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
         while (!work.poll()) {
+            const bool is_timed = allfold::background::next_due() != std::chrono::steady_clock::time_point::max();
             work.check();
             if (deadline && std::chrono::steady_clock::now() >= *deadline)
                 throw error(errc::timeout, "self: the deadline of rank 0 of 1 has passed");
-            if (!background_.in_flight_elsewhere()) nobody();
+            if (!is_timed && !background_.in_flight_elsewhere()) nobody();
             std::this_thread::yield();  // what it waits for may be sent at the end of an operation elsewhere
         }
     }

@@ -51,9 +51,9 @@ class array_pieces {
         : array_(array), ranks_(ranks), what_(how.what), in_any_order_(how.in_any_order) {
         if (array.count == 0) return;
         const auto size = static_cast<std::size_t>(ranks);
-        const std::size_t shift = shift_of_block_ = division(array.offset, array.block).rest;
-        const std::size_t blocks = blocks_ = division(shift + array.count - 1, array.block).quotient + 1;
-        const std::size_t turns = division(blocks + size - 1, size).quotient;
+        const std::size_t shift = shift_of_block_ = quotient_and_rest(array.offset, array.block).rest;
+        const std::size_t blocks = blocks_ = quotient_and_rest(shift + array.count - 1, array.block).quotient + 1;
+        const std::size_t turns = quotient_and_rest(blocks + size - 1, size).quotient;
         std::size_t most_of_block = 1;
         if (what_ != pieces_of::tree) {
             shift_ = shift;
@@ -82,7 +82,7 @@ class array_pieces {
 
     [[nodiscard]] std::size_t sections() const noexcept { return sections_; }
     [[nodiscard]] std::size_t section_of(std::size_t element) const noexcept {
-        return division(element + shift_, chunk_).quotient;
+        return quotient_and_rest(element + shift_, chunk_).quotient;
     }
     [[nodiscard]] piece section(std::size_t number) const noexcept {
         const std::size_t first = number == 0 ? 0 : number * chunk_ - shift_;
@@ -91,7 +91,7 @@ class array_pieces {
     /// The rank that folds the pieces of a section.
     [[nodiscard]] int folder_of(std::size_t section) const noexcept {
         const auto size = static_cast<std::size_t>(ranks_);
-        return static_cast<int>(division(static_cast<std::size_t>(first_rank_) + section, size).rest);
+        return static_cast<int>(quotient_and_rest(static_cast<std::size_t>(first_rank_) + section, size).rest);
     }
     /// The section that a rank folds, if any.
     [[nodiscard]] std::optional<std::size_t> section_of_rank(int rank) const noexcept {
@@ -101,7 +101,7 @@ class array_pieces {
 
     [[nodiscard]] std::size_t held_by(int rank) const {
         if (what_ == pieces_of::block)
-            return division(blocks_ + index(ranks_ - 1) - turn_of(rank), index(ranks_)).quotient;
+            return quotient_and_rest(blocks_ + index(ranks_ - 1) - turn_of(rank), index(ranks_)).quotient;
         std::size_t count = 0;
         for_each_held(rank, [&](const piece&) { ++count; });
         return count;
@@ -119,7 +119,7 @@ class array_pieces {
         // The number of elements that other ranks have between two blocks of this rank, capped at the size of the
         // array.
         const std::size_t others = index(ranks_ - 1), all = array_.count;
-        const bool is_capped = others > 0 && array_.block > division(all, others).quotient;
+        const bool is_capped = others > 0 && array_.block > quotient_and_rest(all, others).quotient;
         const std::size_t between = is_capped ? all : others * array_.block;
         std::size_t first = turn == 0 ? 0 : turn * array_.block - shift_of_block_;
         std::size_t length = std::min(array_.block - (turn == 0 ? shift_of_block_ : 0), all - first);
@@ -189,7 +189,8 @@ class array_pieces {
         return index(rank - first_rank_ + (rank < first_rank_ ? ranks_ : 0));
     }
     [[nodiscard]] std::size_t rest_of_block(std::size_t element) const noexcept {
-        return std::min(array_.block - division(array_.offset + element, array_.block).rest, array_.count - element);
+        return std::min(array_.block - quotient_and_rest(array_.offset + element, array_.block).rest,
+                        array_.count - element);
     }
     /// Cuts a range within one block into pieces.
     template <class Visit>

@@ -41,6 +41,8 @@ class pending : public background::work {
     virtual void progress_all() = 0;
     /// Takes over all communicators that it uses.
     virtual void take_over_all() noexcept { this->take_over(); }
+    /// Whether this thread may take over its communicator.
+    [[nodiscard]] virtual bool may_be_taken_over() const noexcept { return true; }
     /// Waits for `work` the way this communicator waits.
     virtual void wait(erased_work& work) = 0;
     /// Makes every other rank throw, because an exception has destroyed the handle.

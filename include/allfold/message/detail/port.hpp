@@ -202,17 +202,23 @@ class answering_of final : public answering {
     post_office& office_;
 };
 
+/// The communicator beneath all decorators, unless one of these sends messages in another form.
 template <communicator Comm>
-[[nodiscard]] auto& undecorated(Comm& comm) noexcept {
-    if constexpr (requires { comm.undecorated(); })
-        return comm.undecorated();
-    else
+[[nodiscard]] auto& without_decorators(Comm& comm) noexcept {
+    if constexpr (requires { comm.undecorated(); }) {
+        using base = std::remove_cvref_t<decltype(comm.undecorated())>;
+        if constexpr (base::shares_memory == Comm::shares_memory)
+            return comm.undecorated();
+        else
+            return comm;
+    } else {
         return comm;
+    }
 }
 /// The post office may outlive the decorator through which it is used first.
 template <communicator Comm>
 [[nodiscard]] std::shared_ptr<post_office> new_office_of(Comm& comm) {
-    auto& base = detail::undecorated(comm);
+    auto& base = detail::without_decorators(comm);
     auto made = std::make_shared<post_office>(comm.rank(), comm.size(), direct_read_of(comm));
     made->answers = std::make_unique<answering_of<std::remove_reference_t<decltype(base)>>>(base, *made);
     return made;
