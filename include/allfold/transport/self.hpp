@@ -47,8 +47,10 @@ class self : public transport_defaults {
     [[nodiscard]] bool lends(std::size_t, bool) const noexcept { return false; }
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
-        while (!work.poll()) {
+        for (;;) {
+            // Asked for first: once a deadline has passed, the next poll throws.
             const bool is_timed = allfold::background::next_due() != std::chrono::steady_clock::time_point::max();
+            if (work.poll()) return;
             work.check();
             if (deadline && std::chrono::steady_clock::now() >= *deadline)
                 throw error(errc::timeout, "self: the deadline of rank 0 of 1 has passed");
