@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/collective/scatter.hpp"
 
+#include <array>
 #include <cstddef>
 #include <span>
 #include <vector>
 
+#include "allfold/collective/all_to_all.hpp"
 #include "allfold/collective/barrier.hpp"
 #include "allfold/data/partition.hpp"
 #include "test/collective/scatter_checks.hpp"
@@ -62,6 +64,35 @@ TEST_CASE("scatter gives every rank equally many elements unless told otherwise"
             again();
             expect(x == comm.rank(), "wrong value, prepared");
         });
+    SUCCEED();
+}
+
+TEST_CASE("blocks that are lent because those of all ranks together are long arrive, also in calls that are repeated") {
+    for (const std::size_t n : {2000u, 21845u, 60000u})
+        for (const int size : {3, 6, 7})
+            on_ranks(size,
+                     [&](auto& comm) {
+                         using three_bytes = std::array<unsigned char, 3>;
+                         const allfold::partition blocks = allfold::partition::even(n, size);
+                         const std::size_t first = blocks.offset(comm.rank());
+                         for (std::size_t turn = 0; turn < 4; ++turn) {
+                             const auto value = [&](std::size_t i) {
+                                 return three_bytes{static_cast<unsigned char>(i + turn)};
+                             };
+                             std::vector<three_bytes> in(comm.rank() == 1 ? n : 0), out(blocks.extent(comm.rank()));
+                             for (std::size_t i = 0; i < in.size(); ++i) in[i] = value(i);
+                             allfold::scatter(comm, in, out, blocks, allfold::root{1});
+                             std::vector<three_bytes> mine(n), all(out.size() * static_cast<std::size_t>(size));
+                             for (std::size_t i = 0; i < n; ++i) mine[i] = value(i);
+                             allfold::all_to_all(comm, mine, all, allfold::input_blocks{blocks});
+                             bool is_right = true;
+                             for (std::size_t i = 0; i < out.size(); ++i) is_right &= out[i] == value(first + i);
+                             for (std::size_t i = 0; i < all.size(); ++i)
+                                 is_right &= all[i] == value(first + i % out.size());
+                             expect(is_right, "block");
+                         }
+                     },
+                     {.notice_readers = 2});
     SUCCEED();
 }
 

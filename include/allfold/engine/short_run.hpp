@@ -386,6 +386,9 @@ class short_run {
 
         void operator()(arrival_type&& arrived) const {
             self.all_.require_right(arrived.signature(), arrived.bytes(), next);
+            // A rank that lends something to many at once lends each of them what is theirs, however short it is.
+            if constexpr (requires { arrived.leave_lender(std::size_t{}); })
+                arrived.leave_lender(self.all_.rows.alignment);
             if (now.folds_together())
                 self.arrived_[self.received_] = std::move(arrived);
             else

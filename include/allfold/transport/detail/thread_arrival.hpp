@@ -74,6 +74,15 @@ class thread_arrival {
         packed_ = own;
         how_ = transfer::owned;
     }
+    /// The same for a message that is lent, whose parts are aligned there.
+    void leave_lender(std::size_t alignment) {
+        if (how_ != transfer::lent) return;
+        std::byte* const own = allocate_message(bytes_);
+        pack(parts(), alignment, destination(own));
+        give_back();
+        packed_ = own;
+        how_ = transfer::owned;
+    }
     /// Lent memory is in use from now on, as `by` has announced already; when that ends, `lender` is rung.
     void used_by(borrower& by, const bell_pull& lender) noexcept {
         user_ = &by;
