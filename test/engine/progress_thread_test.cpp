@@ -222,32 +222,38 @@ TEST_CASE("an operation may outlive its progress thread, which ends when all is 
     SUCCEED();
 }
 
-TEST_CASE("a progress thread that was refused to wait ends, and leaves functions at the end to their thread") {
-    std::atomic<bool> is_told = false;
-    on_ranks(2, [&](auto& comm) {
-        int x = 1;
-        if (comm.rank() == 1) {
-            while (!is_told) std::this_thread::yield();
-            std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until the other rank waits in a destructor
-            allfold::all_reduce(comm, x, sum());
-            return;
-        }
-        operation first, second;
-        std::thread::id called;
-        {
-            progress_thread helper(comm);
-            first = helper.start([&](auto& mine) { return allfold::all_reduce.start(mine, x, sum()); });
-            first.then([&] { called = std::this_thread::get_id(); });
-            second = helper.start([&](auto&) {
-                const outcome told = outcome_of([&] { first.wait(); });
-                is_told = true;
-                expect(told.code == allfold::errc::bad_argument, told.text);
-            });
-        }
-        expect(x == 2 && called == std::this_thread::get_id(), "it has ended");
-        second.wait();
-        first.wait();
-    });
+TEST_CASE("a progress thread ends although it was refused to wait for a result, or has attached a function to one") {
+    for (const bool waits : {true, false}) {
+        std::atomic<bool> is_told = false;
+        on_ranks(2, [&](auto& comm) {
+            int x = 1, calls = 0;
+            if (comm.rank() == 1) {
+                while (!is_told) std::this_thread::yield();
+                allfold::all_reduce(comm, x, sum());
+                return;
+            }
+            operation first, second;
+            std::thread::id called;
+            {
+                progress_thread helper(comm);
+                first = helper.start([&](auto& mine) { return allfold::all_reduce.start(mine, x, sum()); });
+                first.then([&] { called = std::this_thread::get_id(); });
+                second = helper.start([&](auto&) {
+                    std::this_thread::sleep_for(
+                        std::chrono::milliseconds(20));  // until the owner waits in a destructor
+                    const outcome told = outcome_of([&] {
+                        if (waits) return first.wait();
+                        first.then([&] { ++calls; });
+                    });
+                    is_told = true;
+                    expect(waits ? told.code == allfold::errc::bad_argument : told.succeeded(), told.text);
+                });
+            }
+            expect(x == 2 && called == std::this_thread::get_id() && calls == (waits ? 0 : 1), "it has ended");
+            second.wait();
+            first.wait();
+        });
+    }
     SUCCEED();
 }
 

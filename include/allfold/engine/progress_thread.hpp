@@ -187,7 +187,7 @@ class progress_thread {
     void wait_for(detail::erased_work& what) {
         for (;;) {
             const unsigned seen = changes_.load(std::memory_order_acquire);
-            relays_.take_over();
+            relays_.take_over();  // each time: the other thread may have attached a function to a result
             background::progress_all();
             if (what.poll()) return;
             what.check();  // an operation elsewhere may wait in vain
@@ -202,6 +202,7 @@ class progress_thread {
         if (!relays_.empty() && std::uncaught_exceptions() > exceptions_) change([this] { is_abandoned_ = true; });
         for (;;) {
             const unsigned seen = changes_.load(std::memory_order_acquire);
+            relays_.take_over();  // as above
             background::progress_all();
             if (relays_.empty()) return;
             sleep(seen, relays_.in_flight_elsewhere());
@@ -212,6 +213,7 @@ class progress_thread {
         change([this] { is_abandoned_ = true; });
         while (!lost.done()) {
             const unsigned seen = changes_.load(std::memory_order_acquire);
+            relays_.take_over();
             lost.progress();
             if (!lost.done()) sleep(seen, false);
         }
