@@ -12,7 +12,8 @@ operand of one rank. Between two calls every contestant reads its result and wri
   MPI/ours     the best of the installed MPI libraries, in their default configuration, with processes as ranks; for
                the merge three all-reduces, as one does it with MPI; for lists and together, which MPI lacks, its
                calls one by one; for distributed_scan an all-gather of the block sums between two loops
-  MPI/bound    in the last lines: what the bound reaches, and so about the most that MPI/ours can
+  MPI/bound    in the last lines: what the bound reaches; about the most that MPI/ours can, where the bound is written by
+               hand and ours/bound is above 1
 
 A hypervisor may move the CPUs. Only figures of one placement are compared: smt (threads of one core), near (cores near
 each other) or far; each has its own tables, and its own columns in the last lines, which give the geometric mean and
