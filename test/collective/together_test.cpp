@@ -192,6 +192,45 @@ TEST_CASE("an error in one of several collectives is thrown by all ranks") {
 
 namespace {
 
+/// A sum that cannot be copied any more once `fails` is set.
+struct hard_to_copy {
+    bool* fails;
+    explicit hard_to_copy(bool& flag) : fails(&flag) {}
+    hard_to_copy(const hard_to_copy& from) : fails(from.fails) {
+        if (*fails) throw std::runtime_error("no copy");
+    }
+    hard_to_copy& operator=(const hard_to_copy&) = delete;
+    ~hard_to_copy() = default;
+    int operator()(int a, int b) const { return a + b; }
+};
+
+}  // namespace
+
+TEST_CASE("a rank that cannot copy a part that is kept in a variable leaves no other rank waiting") {
+    for (const int verb : {0, 1, 2}) {
+        std::atomic<bool> is_released = false;
+        const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
+            bool fails = false;
+            int x = 1;
+            const auto part = allfold::all_reduce.with(x, allfold::associative(hard_to_copy(fails)));
+            fails = comm.rank() == 0;
+            try {
+                if (verb == 0) allfold::together(comm, part);
+                if (verb == 1) allfold::together.start(comm, part).wait();
+                if (verb == 2) allfold::together.prepare(comm, part)();
+            } catch (...) {
+                while (comm.rank() == 0 && !is_released) std::this_thread::yield();
+                is_released = true;
+                throw;
+            }
+        });
+        CHECK(outcomes[0].text == "no copy");
+        CHECK(outcomes[1].code == allfold::errc::peer_failed);
+    }
+}
+
+namespace {
+
 /// A wrapper that ends before the communicator that it wraps.
 struct remote_for_a_while : remote {
     using remote::remote;

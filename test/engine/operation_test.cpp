@@ -472,18 +472,18 @@ TEST_CASE("a function given to then that waits for its own operation gets an err
 }
 
 TEST_CASE("a function given to then may wait for any of several operations, if there is another one than its own") {
-    std::atomic<bool> is_set = false;
+    std::array<std::atomic<bool>, 2> is_set{};
     on_ranks(2, [&](auto& comm) {
         job mine(comm.rank(), 50000), other(comm.rank(), 50000);
-        if (comm.rank() == 1) await(is_set);
         std::vector<operation> both(2);
         for (const bool has_other : {true, false}) {
+            if (comm.rank() == 1) await(is_set[has_other]);
             both[0] = allfold::all_reduce.start(comm, mine.in, mine.out, sum());
             if (has_other) both[1] = allfold::all_reduce.start(comm, other.in, other.out, sum());
             std::size_t first = 9;
             if (comm.rank() == 0) both[0].then([&] { first = allfold::wait_any(both); });
             if (comm.rank() == 0 && !has_other) both[0].then([&] { static_cast<void>(allfold::wait_some(both)); });
-            is_set = true;
+            if (comm.rank() == 0) is_set[has_other] = true;
             const std::string told = text_thrown([&] { both[0].wait(); });
             if (has_other)
                 expect(told.empty() && (first == 1 || comm.rank() == 1), "the other one: " + told);

@@ -354,7 +354,7 @@ TEST_CASE("a rank answers through a decorator that sends messages in another for
 
 TEST_CASE("a ready send is refused although its receiver had no room for the answer, and has nothing in flight") {
     for (const bool probes : {false, true}) {
-        std::atomic<bool> is_sent = false, is_full = false;
+        std::atomic<bool> has_begun = false, is_sent = false, is_full = false;
         on_ranks(2, [&](auto& comm) {
             int x = 1;
             if (comm.rank() == 0) {
@@ -363,6 +363,7 @@ TEST_CASE("a ready send is refused although its receiver had no room for the ans
                     allfold::traced watched(comm, recorder);
                     expect(!try_probe(watched, from{1}), "nothing has come");
                 }
+                has_begun = true;
                 while (!is_sent) std::this_thread::yield();
                 std::uint32_t count = 0;
                 const auto send_one = [&] {  // false if there is no room
@@ -379,6 +380,7 @@ TEST_CASE("a ready send is refused although its receiver had no room for the ans
                 allfold::barrier(comm);
                 send(comm, count, to{1}, tag{2});
             } else {
+                while (!has_begun) std::this_thread::yield();  // an answer to that probe would take one of the cells
                 operation ready = send.start(comm, x, to{0}, mode::ready);
                 is_sent = true;
                 while (!is_full) std::this_thread::yield();

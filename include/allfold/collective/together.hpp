@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "allfold/collective/detail/issue.hpp"
@@ -111,24 +112,42 @@ class bundled final : public at_once<Comm> {
 
 struct together_verbs {
     template <communicator Comm, class... Parts>
-    void operator()(Comm& comm, Parts... parts) const {
-        if constexpr (Comm::shares_memory && (is_bound_call<Parts> && ...))
-            if (detail::make_or_abort(comm, [&] { return run_recalled(comm, parts...); })) return;
-        begin(comm, parts...).wait();
+    void operator()(Comm& comm, Parts&&... parts) const {
+        if constexpr (Comm::shares_memory && (is_bound_call<std::remove_cvref_t<Parts>> && ...)) {
+            const auto run = [&](auto&... each) { return run_recalled(comm, each...); };
+            if (with_own(comm, run, std::forward<Parts>(parts)...)) return;
+        }
+        begin(comm, std::forward<Parts>(parts)...).wait();
     }
     template <communicator Comm, class... Parts>
-    [[nodiscard]] operation start(Comm& comm, Parts... parts) const {
-        return begin(comm, parts...);
+    [[nodiscard]] operation start(Comm& comm, Parts&&... parts) const {
+        return begin(comm, std::forward<Parts>(parts)...);
     }
     template <communicator Comm, class... Parts>
-    [[nodiscard]] persistent prepare(Comm& comm, Parts... parts) const {
-        return persistent(detail::make_or_abort(comm, [&] { return make(comm, parts...); }));
+    [[nodiscard]] persistent prepare(Comm& comm, Parts&&... parts) const {
+        return persistent(make_all(comm, std::forward<Parts>(parts)...));
     }
 
   private:
+    /// What a call may use up: a temporary part, or a copy of one that is kept in a variable.
+    template <class Part>
+    using own = std::conditional_t<std::is_same_v<Part, std::remove_cvref_t<Part>>, Part&&, std::remove_cvref_t<Part>>;
+
+    /// Calls use(part...); other ranks are told if that fails, or copying does.
+    template <communicator Comm, class Use, class... Parts>
+    static auto with_own(Comm& comm, Use use, Parts&&... parts) {
+        return detail::make_or_abort(comm, [&] {
+            std::tuple<own<Parts>...> all(std::forward<Parts>(parts)...);
+            return std::apply([&](auto&... each) { return use(each...); }, all);
+        });
+    }
     template <communicator Comm, class... Parts>
-    [[nodiscard]] static operation begin(Comm& comm, Parts&... parts) {
-        std::unique_ptr<pending> all = detail::make_or_abort(comm, [&] { return make(comm, parts...); });
+    static std::unique_ptr<pending> make_all(Comm& comm, Parts&&... parts) {
+        return with_own(comm, [&](auto&... each) { return make(comm, each...); }, std::forward<Parts>(parts)...);
+    }
+    template <communicator Comm, class... Parts>
+    [[nodiscard]] static operation begin(Comm& comm, Parts&&... parts) {
+        std::unique_ptr<pending> all = make_all(comm, std::forward<Parts>(parts)...);
         all->start();
         return operation(std::move(all));
     }
