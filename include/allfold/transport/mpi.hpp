@@ -49,8 +49,8 @@
 /// transfer of the next ones.
 ///
 /// One tag is reserved for control messages: "I have failed", "I am waiting for you", "I have made another call", "I
-/// have left". Ranks poll for them while they wait, so that a failure releases every rank, and a rank that waits for
-/// one that makes, or has made, a different call finds out.
+/// have left". While a rank waits it polls for them, on all communicators that its thread uses, so that a failure
+/// releases every rank, and a rank that waits for one that makes, or has made, a different call finds out.
 ///
 /// Teams share an MPI communicator (`detail/mpi_carrier.hpp`): a team is a subset of its ranks and a range of its tags.
 ///
@@ -294,7 +294,10 @@ inline team<communicator> communicator::form_team(const rank_list& members) {
     attendance_.take_over();
     control_.throw_if_failed("subset");
     if (waits_to_form()) {
-        std::erase_if(carriers_, [](const auto& full) { return full->try_end([] { return false; }); });
+        detail::carriers ended;  // which stay in the list meanwhile, since they are polled while one of them waits
+        for (const auto& full : carriers_)
+            if (full->try_end([] { return false; })) ended.push_back(full);
+        std::erase_if(carriers_, [&](const auto& full) { return std::ranges::find(ended, full) != ended.end(); });
         carriers_.push_back(std::make_shared<detail::carrier>(job_, carrier_ != nullptr, tuning_));
         control_.poll_also(carriers_);
         detail::answerers_of_thread::add(carriers_.back(), tuning_.notice);
