@@ -121,18 +121,6 @@ TEST_CASE("teams are made without end, and old ones go on") {
     check_sums(comm, *first);
 }
 
-TEST_CASE("messages arrive while it is found out which teams need their communicator no more") {
-    const test::watchdog watch("old teams over MPI, some of which have ended");
-    communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, {.notice = std::chrono::milliseconds(0)});
-    auto early = subset(comm, all_of(comm)), late = allfold::team<communicator>();
-    for (int i = 1; i <= 6200; ++i) {  // 2047 share one over Open MPI
-        auto all = subset(comm, all_of(comm));
-        if (i == 3000) late = std::move(all);
-        if (i == 5000) early = {};
-    }
-    check_sums(comm, *late);
-}
-
 TEST_CASE("a team of processes outlives its parent") {
     const test::watchdog watch("a team over MPI without its parent");
     for (const bool last_of_all : {false, true}) {
