@@ -44,13 +44,13 @@ TEMPLATE_TEST_CASE("collectives take lists of tensors, and blocks along any axis
     SUCCEED();
 }
 
-TEMPLATE_TEST_CASE("lists and axes work where ranks share no memory", "", words, matrices) {
+TEST_CASE("lists and axes work where ranks share no memory") {
     for (const int size : {2, 3, 5})
         on_ranks(
             size,
             [&](auto& base) {
                 remote comm(base);
-                check_arrangements<TestType>(comm, std::to_string(size) + " ranks, remote");
+                check_arrangements<words>(comm, std::to_string(size) + " ranks, remote");
             },
             roomy);
     SUCCEED();
@@ -83,15 +83,15 @@ TEST_CASE("short calls whose blocks lie anywhere are remembered, and look again 
     SUCCEED();
 }
 
-TEMPLATE_TEST_CASE("lists and axes work on threads of processes", "", words, matrices) {
-    on_hierarchies_of_few([](auto& comm, const std::string& where) { check_arrangements<TestType>(comm, where); });
+TEST_CASE("lists and axes work on threads of processes") {
+    on_hierarchies_of_few([](auto& comm, const std::string& where) { check_arrangements<matrices>(comm, where); });
     SUCCEED();
 }
 
-TEMPLATE_TEST_CASE("lists and axes work in a team of threads of processes", "", words, matrices) {
+TEST_CASE("lists and axes work in a team of threads of processes") {
     on_threads_of_threads(3, 2, [](auto& comm) {
         const auto team = allfold::subset(comm, {4, 1, 0, 3, 5});
-        if (team) check_arrangements<TestType>(*team, "rank " + std::to_string(team->rank()) + " of a team");
+        if (team) check_arrangements<matrices>(*team, "rank " + std::to_string(team->rank()) + " of a team");
     });
     SUCCEED();
 }

@@ -108,6 +108,27 @@ TEST_CASE("a process that fails before it has joined a team releases the others"
     CHECK((mine.text == "boom" || mine.code == errc::peer_failed));
 }
 
+TEST_CASE("a process whose communicator fails before it has joined a team releases those that have") {
+    const test::watchdog watch("a team over MPI that a process can no longer join");
+    communicator parent(MPI_COMM_WORLD, allfold::mpi::duplicate, {.notice = std::chrono::milliseconds(5)});
+    communicator other(MPI_COMM_WORLD);
+    const auto before = subset(parent, all_of(parent));
+    const int last = parent.size() - 1, there = 1;
+    const auto mine = test::outcome_of([&] {
+        if (parent.rank() == last) {
+            for (int r = 0, here = 0; r < last; ++r) allfold::receive(other, here, allfold::from{r});
+            allfold::abort(parent, "enough");
+        } else {
+            const auto all = subset(parent, all_of(parent));
+            allfold::send(other, there, allfold::to{last});
+            allfold::barrier(*all);
+        }
+    });
+    INFO(mine.text);
+    CHECK(mine.code == errc::peer_failed);
+    check_sums(other, other);
+}
+
 TEST_CASE("teams are made without end, and old ones go on") {
     const test::watchdog watch("many teams over MPI");
     communicator comm(MPI_COMM_WORLD);
@@ -237,6 +258,26 @@ TEST_CASE("a process that has left a team, or never joins it, answers for it whi
         CHECK((mine.code == errc::peer_failed) == (size > 1 && !is_odd_one));
         all = {};
         check_sums(other, other);
+    }
+}
+
+TEST_CASE("a process answers for a communicator while it waits on another one or in a team") {
+    const test::watchdog watch("a mismatch that is found by a process that waits elsewhere");
+    for (const bool has_team : {false, true}) {
+        communicator parent(MPI_COMM_WORLD, allfold::mpi::duplicate, {.notice = std::chrono::milliseconds(5)});
+        communicator other(MPI_COMM_WORLD);
+        auto team = subset(parent, all_of(parent));
+        const bool is_odd_one = parent.rank() == parent.size() - 1 && parent.size() > 2;
+        std::array<int, 3> x{};
+        const auto mine = test::outcome_of([&] {
+            // Nobody but the odd one notices in the broadcast itself.
+            allfold::broadcast(parent, x, allfold::root{is_odd_one ? 1 : 0});
+            if (has_team) allfold::barrier(*team);
+        });
+        INFO(mine.text);
+        if (is_odd_one) CHECK(mine.code == errc::mismatch);
+        if (!has_team) check_sums(other, other);
+        if (has_team && !is_odd_one) CHECK((mine.code == errc::peer_failed) == (parent.size() > 2));
     }
 }
 

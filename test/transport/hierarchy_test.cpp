@@ -301,6 +301,38 @@ TEST_CASE("a rank of a team of a hierarchy that throws, leaves or comes too late
     }
 }
 
+TEST_CASE("a rank of a hierarchy that can no longer join a team releases those that have") {
+    enum class way { it_leaves_the_parent, it_aborts_the_parent, another_one_does, it_has_not_joined_the_parent };
+    for (const way it : {way::it_leaves_the_parent, way::it_aborts_the_parent, way::another_one_does,
+                         way::it_has_not_joined_the_parent})
+        on_threads_of_threads(2, 2, [it](auto& comm) {
+            const int last = comm.size() - 1, aborts = it == way::another_one_does ? 1 : last;
+            const auto all = allfold::rank_list::strided(0, comm.size());
+            const auto outermost = allfold::subset(comm, all);
+            const bool stays_out = it == way::it_has_not_joined_the_parent && comm.rank() == last;
+            auto parent = stays_out ? allfold::team<allfold::relayed_communicator>() : allfold::subset(*outermost, all);
+            const auto ends = comm.rank() == last ? allfold::team<allfold::relayed_communicator>()
+                                                  : allfold::subset(*parent, {0, last});
+            if (int there = 1; comm.rank() == 0)
+                for (int r = 1; r <= last; ++r) allfold::send(comm, there, allfold::to{r});
+            else
+                allfold::receive(comm, there, allfold::from{0});  // rank 0 has joined
+            if (comm.rank() == 0) {
+                const auto mine = outcome_of([&] { allfold::barrier(*ends); });
+                expect(mine.code == errc::peer_failed && mine.says("rank 0 waits for rank 1 of 2"), mine.text);
+            } else if (comm.rank() == aborts) {
+                if (it == way::it_leaves_the_parent)
+                    parent = {};
+                else
+                    static_cast<void>(outcome_of([&] { allfold::abort(stays_out ? *outermost : *parent, "enough"); }));
+            }
+            int x = 1;
+            allfold::all_reduce(comm, x, sum());  // in which all wait for rank 0
+            expect(x == comm.size(), "a hierarchy after a team of it has failed");
+        });
+    SUCCEED();
+}
+
 TEST_CASE("who waits for a process that has returned is told so, whatever it has in flight meanwhile") {
     outcome told;
     static_cast<void>(outcomes_on_ranks(2, [&](auto& across) {

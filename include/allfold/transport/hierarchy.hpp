@@ -136,7 +136,7 @@ class hierarchical_communicator : public transport_defaults {
             what.what = "subset";
             across_->open(what, 1);
         }
-        return relayed_communicator::form(relay_, detail::team_within(0, ++formed_), inside_,
+        return relayed_communicator::form(relay_, {detail::team_within(0, ++formed_), {}}, inside_,
                                           rank_list::strided(first_, group()), rank_list::strided(0, size_), members,
                                           rank());
     }

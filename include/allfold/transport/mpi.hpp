@@ -49,8 +49,8 @@
 /// transfer of the next ones.
 ///
 /// One tag is reserved for control messages: "I have failed", "I am waiting for you", "I have made another call", "I
-/// have left". Ranks poll for them while they wait, so that a failure releases every rank, and a rank that waits for
-/// one that makes, or has made, a different call finds out.
+/// have left". While a rank waits it polls for them, on all communicators that its thread uses, so that a failure
+/// releases every rank, and a rank that waits for one that makes, or has made, a different call finds out.
 ///
 /// Teams share an MPI communicator (`detail/mpi_carrier.hpp`): a team is a subset of its ranks and a range of its tags.
 ///
@@ -115,6 +115,7 @@ class communicator : public transport_defaults {
     void require_any_thread_allowed() const { detail::require_serialized(); }
 
     lane open(const signature& what, unsigned lanes) {
+        attendance_.take_over();
         latest_call_ = what.what;
         control_.throw_if_failed(latest_call_);
         const lane first = allfold::detail::first_of_lanes(next_lane_, lanes);
@@ -129,6 +130,7 @@ class communicator : public transport_defaults {
 
     static constexpr bool has_short_path = true;
     lane open_again(const signature& what, std::uint32_t hash) {
+        attendance_.take_over();
         latest_call_ = what.what;
         poll_occasionally();  // a rank that only sends never waits
         next_lane_ = allfold::detail::first_of_lanes(next_lane_, 1);
@@ -179,6 +181,7 @@ class communicator : public transport_defaults {
         return allfold::detail::restart_lane_of(first, lanes);
     }
     void announce(lane first, unsigned lanes, const signature& what) {
+        attendance_.take_over();
         latest_call_ = what.what;
         opened_.add(first, lanes, what);
     }
@@ -268,6 +271,7 @@ class communicator : public transport_defaults {
     detail::control control_{job_, outbox_, known_, opened_, carrier_.get()};
     detail::shutdown shutdown_{job_, inbox_, outbox_, control_, tuning_, opened_, carrier_ != nullptr};
     allfold::detail::stall_timer stall_timer_;
+    detail::attendance attendance_{control_, tuning_.notice};
     allfold::background background_;
 };
 
@@ -287,11 +291,14 @@ inline communicator::communicator(std::shared_ptr<detail::carrier> by, const ran
 }
 
 inline team<communicator> communicator::form_team(const rank_list& members) {
+    attendance_.take_over();
     control_.throw_if_failed("subset");
     if (waits_to_form()) {
+        // All ranks are here or about to arrive (`undisturbed_barrier`), and must do so: nothing in flight makes
+        // progress, since it could fail, and release ranks that have not arrived yet.
         detail::carriers ended;  // which stay in the list meanwhile, since they are polled while one of them waits
         for (const auto& full : carriers_)
-            if (full->try_end([] { return false; })) ended.push_back(full);
+            if (full->try_end([] { return true; })) ended.push_back(full);
         std::erase_if(carriers_, [&](const auto& full) { return std::ranges::find(ended, full) != ended.end(); });
         carriers_.push_back(std::make_shared<detail::carrier>(job_, carrier_ != nullptr, tuning_));
         control_.poll_also(carriers_);
@@ -307,6 +314,7 @@ inline team<communicator> communicator::form_team(const rank_list& members) {
 
 /// Must be done between two polls, so that posts complete and failures are noticed.
 inline void communicator::progress() {
+    attendance_.take_over();
     control_.throw_if_failed(latest_call_);
     outbox_.collect_loans();
     poll_occasionally();
@@ -315,6 +323,7 @@ inline void communicator::progress() {
 template <pending_work Work>
 void communicator::wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
     constexpr unsigned check_interval = 64;
+    attendance_.take_over();
     stall_timer_.begin();
     for (unsigned turn = 1; !work.poll(); ++turn) {
         if (turn % check_interval == 0 && look_around(work, deadline)) break;
@@ -325,6 +334,7 @@ void communicator::wait(Work& work, std::optional<std::chrono::steady_clock::tim
 
 template <pending_work Work>
 bool communicator::look_around(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
+    attendance_.take_over();
     const waiting where = work.blocked_on();
     const auto now = clock::now();
     require_progress(where, now);
@@ -354,6 +364,7 @@ inline void communicator::notify_blocked(const waiting& where) {
 
 /// Called from an exception handler, while the exception that is the cause can still be inspected.
 inline void communicator::abandon() noexcept {
+    attendance_.take_over();
     if (detail::is_finalized()) return;  // it is a global object, and no rank waits for this one any more
     const allfold::detail::cause cause = allfold::detail::current_cause();
     try {
@@ -365,6 +376,7 @@ inline void communicator::abandon() noexcept {
 }
 
 inline void communicator::depart() noexcept {
+    attendance_.end();
     if (detail::is_finalized()) return;
     bool clean = size() == 1;
     try {
@@ -386,12 +398,13 @@ inline void communicator::depart() noexcept {
 inline void communicator::end_carriers() {
     if (carriers_.empty()) return;
     if (carrier_ != nullptr) control_.depart();  // some may wait for this rank before they end theirs
-    const auto is_futile = [this] {
+    const auto go_on = [this] {
+        background::progress_all();  // others may arrive here only once operations in flight have made progress
         control_.poll();
-        return control_.has_failed();
+        return !control_.has_failed();
     };
     for (const auto& each : carriers_) {
-        if (!is_futile() && each->try_end(is_futile)) continue;
+        if (go_on() && each->try_end(go_on)) continue;
         each->outlive_parent();
         new std::shared_ptr<detail::carrier>(each);  // MPI may still write to it
     }

@@ -129,13 +129,20 @@ class relayed_communicator : public transport_defaults {
     }
     [[nodiscard]] team<relayed_communicator> form_team(const rank_list& members) {
         throw_if_failed("subset");
-        return form(relay_, detail::team_within(team_, ++formed_), *inside_, near_, ranks_, members, rank_);
+        std::vector<std::uint64_t> lineage = lineage_;
+        lineage.push_back(team_);
+        return form(relay_, {detail::team_within(team_, ++formed_), std::move(lineage)}, *inside_, near_, ranks_,
+                    members, rank_);
     }
 
   private:
     template <communicator>
     friend class hierarchical_communicator;
 
+    struct identity {
+        std::uint64_t number = 0;
+        std::vector<std::uint64_t> lineage;  // of teams that it was formed from, the outermost first
+    };
     struct from_near {
         thread_communicator::arrival_type message;
     };
@@ -171,10 +178,11 @@ class relayed_communicator : public transport_defaults {
         void check() const { work.check(); }
     };
 
-    relayed_communicator(std::shared_ptr<detail::relay> relay, std::uint64_t number, team<thread_communicator> inside,
+    relayed_communicator(std::shared_ptr<detail::relay> relay, identity team, allfold::team<thread_communicator> inside,
                          rank_list beside, rank_list ranks, int rank)
         : relay_(std::move(relay)),
-          team_(number),
+          team_(team.number),
+          lineage_(std::move(team.lineage)),
           inside_(std::move(inside)),
           near_(std::move(beside)),
           ranks_(std::move(ranks)),
@@ -188,10 +196,9 @@ class relayed_communicator : public transport_defaults {
 
     /// `inside` connects the threads of this process that are in the parent, where they are the ranks `beside`; `ranks`
     /// lists the parent's ranks as ranks of the hierarchy.
-    [[nodiscard]] static team<relayed_communicator> form(const std::shared_ptr<detail::relay>& relay,
-                                                         std::uint64_t number, thread_communicator& inside,
-                                                         const rank_list& beside, const rank_list& ranks,
-                                                         const rank_list& members, int self);
+    [[nodiscard]] static team<relayed_communicator> form(const std::shared_ptr<detail::relay>& relay, identity as,
+                                                         thread_communicator& inside, const rank_list& beside,
+                                                         const rank_list& ranks, const rank_list& members, int self);
 
     /// All ranks of the hierarchy, for messages: the end of a thread of this process.
     [[nodiscard]] static team<relayed_communicator> of_messages(const std::shared_ptr<detail::relay>& relay,
@@ -245,7 +252,8 @@ class relayed_communicator : public transport_defaults {
         const detail::opened_lanes::entry* const call = opened_.find(where.on);
         head.on = where.on;
         head.call = call != nullptr ? call->hash : 0;
-        leave_note(where.peer, head);
+        leave_note(where.peer, head,
+                   {reinterpret_cast<const char*>(lineage_.data()), lineage_.size() * sizeof(std::uint64_t)});
     }
 
     void take_in() {
@@ -260,6 +268,11 @@ class relayed_communicator : public transport_defaults {
     [[nodiscard]] bool has_left(int peer) const noexcept {
         return departed_[static_cast<std::size_t>(peer)] || relay_->is_finished(relay_->process_of(ranks_[peer]));
     }
+    /// Only the first one is kept. This rank forms no more teams of this one.
+    void note_failure(failure what) {
+        if (!failure_) relay_->note_end_of_forming(team_, ranks_[rank_]);
+        if (!failure_) failure_ = std::move(what);
+    }
     void fail(const detail::cause& why) noexcept;
     void throw_if_failed(const char* during) const {
         if (failure_ || relay_->has_failed()) [[unlikely]]
@@ -271,6 +284,7 @@ class relayed_communicator : public transport_defaults {
 
     std::shared_ptr<detail::relay> relay_;
     std::uint64_t team_;
+    std::vector<std::uint64_t> lineage_;
     team<thread_communicator> inside_;  // of the members that are threads of this process
     rank_list near_;                    // the ranks of those members in the team
     rank_list ranks_;                   // the members as ranks of the hierarchy
@@ -365,22 +379,20 @@ inline void relayed_communicator::sort(detail::relayed_message&& message) {
     const detail::relayed_head head = message.head();
     if (head.members != list_ && head.what != kind::refused) {  // its sender has been told
         const detail::relayed_message note = detail::refusal(head);
-        if (!failure_) failure_ = failure{rank_, errc::mismatch, std::string(detail::text_of(note))};
-        return;
+        return note_failure({rank_, errc::mismatch, std::string(detail::text_of(note))});
     }
     switch (head.what) {
         case kind::failed:
             is_failure_announced_ = true;
-            if (!failure_) failure_ = failure{head.from, head.code, std::string(detail::text_of(message))};
+            note_failure({head.from, head.code, std::string(detail::text_of(message))});
             break;
         case kind::refused:  // of this rank's list, or of an earlier one with the same number
-            if (head.members == list_ && !failure_)
-                failure_ = failure{rank_, errc::mismatch, std::string(detail::text_of(message))};
+            if (head.members == list_) note_failure({rank_, errc::mismatch, std::string(detail::text_of(message))});
             break;
         case kind::read: forget_read(unread_[static_cast<std::size_t>(head.from)].sent, message); break;
         case kind::question: break;  // came before this rank had joined, and will come again
         case kind::other_call: learn_call(head, message); break;
-        case kind::departed: departed_[static_cast<std::size_t>(head.from)] = true; break;
+        case kind::departed: departed_[static_cast<std::size_t>(ranks_.find(head.origin))] = true; break;
         default: learn_call(head, message); arrived_.emplace(key_of(head.from, head.on), std::move(message));
     }
 }
@@ -425,7 +437,8 @@ bool relayed_communicator::look_around(Work& work, std::optional<std::chrono::st
 inline void relayed_communicator::fail(const detail::cause& why) noexcept {
     if (std::exchange(is_failure_announced_, true)) return;
     try {
-        if (!failure_) failure_ = failure{rank_, why.code, why.why};
+        note_failure({rank_, why.code, why.why});
+        for (int i = 0; i < near_.size(); ++i) relay_->note_end_of_forming(team_, ranks_[near_[i]]);
         for_each_far([&](int r) {
             detail::relayed_head head = head_for(r, detail::relayed_head::kind::failed);
             head.code = why.code;
@@ -469,14 +482,14 @@ inline void relayed_communicator::depart() noexcept {
     relay_->close(team_, ranks_[rank_], others);
 }
 
-inline team<relayed_communicator> relayed_communicator::form(const std::shared_ptr<detail::relay>& relay,
-                                                             std::uint64_t number, thread_communicator& inside,
-                                                             const rank_list& beside, const rank_list& ranks,
-                                                             const rank_list& members, int self) {
+inline team<relayed_communicator> relayed_communicator::form(const std::shared_ptr<detail::relay>& relay, identity as,
+                                                             thread_communicator& inside, const rank_list& beside,
+                                                             const rank_list& ranks, const rank_list& members,
+                                                             int self) {
     const int own = members.find(self);
     if (own < 0) {
         static_cast<void>(inside.form_part({}));  // its lanes stay in step with those of the others
-        relay->note_outsider(number, ranks[self]);
+        relay->note_outsider(as.number, ranks[self]);
         return {};
     }
     std::vector<int> threads, of_team;
@@ -486,7 +499,7 @@ inline team<relayed_communicator> relayed_communicator::form(const std::shared_p
             of_team.push_back(i);
         }
     std::unique_ptr<relayed_communicator> made(
-        new relayed_communicator(relay, number, inside.form_part(rank_list(std::move(threads))),
+        new relayed_communicator(relay, std::move(as), inside.form_part(rank_list(std::move(threads))),
                                  rank_list(std::move(of_team)), members.among(ranks), own));
     return {members, nullptr, std::move(made)};
 }
@@ -498,7 +511,7 @@ inline team<relayed_communicator> relayed_communicator::of_messages(const std::s
     std::unique_ptr<thread_communicator> beside(new thread_communicator(world->communicator(thread)));
     const rank_list ranks = rank_list::strided(0, relay->processes() * threads);
     std::unique_ptr<relayed_communicator> made(new relayed_communicator(
-        relay, detail::relay::messages, {rank_list::strided(0, threads), std::move(world), std::move(beside)},
+        relay, {detail::relay::messages, {}}, {rank_list::strided(0, threads), std::move(world), std::move(beside)},
         rank_list::strided(first, threads), ranks, first + thread));
     return {ranks, nullptr, std::move(made)};
 }

@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "allfold/transport/background.hpp"
 #include "allfold/transport/detail/bounce.hpp"
 #include "allfold/transport/detail/mpi_answers.hpp"
 #include "allfold/transport/detail/mpi_calls.hpp"
@@ -43,10 +42,10 @@ class carrier : public answerer {
     using clock = std::chrono::steady_clock;
 
     /// For the teams of a communicator that has an `MPI_Comm` of its own, or, if `is_team`, of a team that another
-    /// carrier carries. Collective over the ranks of `parent`.
+    /// carrier carries. Blocks in MPI until all ranks of `parent` have arrived here: no rank that calls it may depend
+    /// on what this thread has in flight, nor may any fail to.
     carrier(const handle& parent, bool is_team, const tuning& numbers)
-        : job_(is_team ? create_group(parent) : parent.get(), is_team ? adopt : duplicate, parent.node(), 0),
-          tuning_(numbers) {
+        : job_(is_team ? create_group(parent) : duplicate_of(parent), adopt, parent.node(), 0), tuning_(numbers) {
         constexpr int enough = 1 << 20, some_teams = 128;
         const int wanted = numbers.tags > 0 ? std::min(numbers.tags, enough) : enough;
         tags_ = std::min(wanted, std::max(2, job_.tags() / some_teams) - 1);
@@ -70,10 +69,10 @@ class carrier : public answerer {
         is_closed_ = true;
         sort_again();
     }
-    /// Ends the carrier once all ranks have called this. Returns false if some rank still has teams, or if
-    /// `is_futile()` because some rank will not arrive. This thread's operations in flight make progress meanwhile.
-    template <class IsFutile>
-    [[nodiscard]] bool try_end(IsFutile is_futile);
+    /// Ends the carrier once all ranks have called this. Returns false if some rank still has teams, or as soon as
+    /// `go_on()`, which is called while it waits, is false because some rank will not arrive.
+    template <class GoOn>
+    [[nodiscard]] bool try_end(GoOn go_on);
     /// The parent is gone, but some rank still has teams: this rank says farewell once it has none, since nobody else
     /// will answer for it then.
     void outlive_parent() {
@@ -171,8 +170,8 @@ class carrier : public answerer {
     }
     void drain();
     void count();
-    template <class Begin, class IsFutile>
-    [[nodiscard]] bool run_collective(Begin begin, IsFutile is_futile);
+    template <class Begin, class GoOn>
+    [[nodiscard]] bool run_collective(Begin begin, GoOn go_on);
 
     handle job_;
     const tuning tuning_;
@@ -234,8 +233,8 @@ inline void carrier::count() {
     for (std::size_t place = 0; place < sent_.size(); ++place) sent_[place] += outbox_.sent()[place];
 }
 
-template <class Begin, class IsFutile>
-bool carrier::run_collective(Begin begin, IsFutile is_futile) {
+template <class Begin, class GoOn>
+bool carrier::run_collective(Begin begin, GoOn go_on) {
     MPI_Request all = MPI_REQUEST_NULL;
     check(begin(&all), "a collective of MPI");
     for (int done = 0;; std::this_thread::yield()) {
@@ -243,14 +242,13 @@ bool carrier::run_collective(Begin begin, IsFutile is_futile) {
         answerers_of_thread::poll();
         check(ALLFOLD_MPI(Test)(&all, &done, MPI_STATUS_IGNORE), "MPI_Test");
         if (done != 0) return true;
-        if (is_futile()) return false;
-        background::progress_all();
+        if (!go_on()) return false;
     }
 }
 
 /// As in `shutdown`: MPI may reuse the communicator's number for the next one, so no message may be in flight.
-template <class IsFutile>
-bool carrier::try_end(IsFutile is_futile) {
+template <class GoOn>
+bool carrier::try_end(GoOn go_on) {
     is_used_ = must_stay() ? 1 : 0;
     const auto ask = [this](MPI_Request* request) {
         return ALLFOLD_MPI(Iallreduce)(&is_used_, &some_use_, 1, MPI_INT, MPI_MAX, job_.get(), request);
@@ -260,11 +258,11 @@ bool carrier::try_end(IsFutile is_futile) {
                                                   request);
     };
     const auto end = [this](MPI_Request* request) { return ALLFOLD_MPI(Ibarrier)(job_.get(), request); };
-    if (!run_collective(ask, is_futile) || some_use_ != 0) return false;
+    if (!run_collective(ask, go_on) || some_use_ != 0) return false;
     count();
-    if (!run_collective(sum, is_futile)) return false;
+    if (!run_collective(sum, go_on)) return false;
     while (!has_received_all()) drain();
-    if (!run_collective(end, is_futile)) return false;
+    if (!run_collective(end, go_on)) return false;
     const std::lock_guard lock(mutex_);  // another thread may be polling it
     job_.close(true);
     return true;

@@ -18,6 +18,7 @@
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/bounce.hpp"
 #include "allfold/transport/detail/envelope.hpp"
+#include "allfold/transport/detail/mpi_answers.hpp"
 #include "allfold/transport/detail/mpi_calls.hpp"
 #include "allfold/transport/detail/mpi_carrier.hpp"
 #include "allfold/transport/detail/mpi_control_message.hpp"
@@ -31,7 +32,7 @@
 namespace allfold::mpi::detail {
 
 /// Sends and receives control messages, and keeps what they report: a failure, who waits for this rank, who has left.
-class control {
+class control final : public answerer {
   public:
     using clock = std::chrono::steady_clock;
     /// The first failure that became known.
@@ -56,7 +57,7 @@ class control {
         : job_(job), outbox_(out), known_(known), opened_(opened), carrier_(carried_by) {}
 
     /// Receives all control messages that have arrived.
-    void poll();
+    void poll() override;
 
     /// Breaks the communicator: every rank that waits, or will wait, throws. Only the first cause is kept.
     [[gnu::cold]] void fail(errc code, const std::string& why);
@@ -97,6 +98,7 @@ class control {
     void send(int to, control_message head, const signature* call, std::string_view text);
     void read(int from, std::span<const std::byte> raw);
     void answer_blocked(int peer, const control_message& head);
+    void note_failure(failure first);
     void refuse_list(int place);
     [[noreturn, gnu::cold]] void throw_failure(const char* during) const;
 
@@ -189,7 +191,7 @@ inline void control::read(int from, std::span<const std::byte> raw) {
     const std::string text(reinterpret_cast<const char*>(introduction + head.introduced), head.chars);
     switch (head.what) {
         case control_message::kind::failed:
-            if (!failure_) failure_.emplace(failure{from, head.code, text});
+            if (!failure_) note_failure({from, head.code, text});
             break;
         case control_message::kind::blocked:
             if (head.introduced != 0) known_.learn(head.call, introduction);
@@ -210,9 +212,16 @@ inline void control::read(int from, std::span<const std::byte> raw) {
 
 inline void control::fail(errc code, const std::string& why) {
     if (failure_) return;
-    failure_.emplace(failure{job_.rank(), code, why});
+    note_failure({job_.rank(), code, why});
     for (int r = 0; r < job_.size(); ++r)
         if (r != job_.rank()) send(r, {.what = control_message::kind::failed, .code = code}, nullptr, why);
+}
+
+/// This rank forms no more teams: those that wait for it in a team that they have formed already hear of it.
+inline void control::note_failure(failure first) {
+    failure_.emplace(std::move(first));
+    if (of_teams_ != nullptr)
+        for (const auto& each : *of_teams_) each->close();
 }
 
 inline void control::notify_blocked(int peer, const waiting& where, const signature* call) {

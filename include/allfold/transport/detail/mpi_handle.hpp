@@ -161,6 +161,12 @@ class handle {
                                        " that is not allfold's: does the program use this communicator too?"}));
 }
 
+[[nodiscard]] inline MPI_Comm duplicate_of(const handle& of) {
+    MPI_Comm made = MPI_COMM_NULL;
+    check(ALLFOLD_MPI(Comm_dup)(of.get(), &made), "MPI_Comm_dup");
+    return made;
+}
+
 /// Creates an MPI communicator of a team's ranks, collectively over the team; several threads may do so for several
 /// teams at once. The tag is one that no message of ours has: MPI is supposed to keep what it sends under the tag of a
 /// new group apart from all other messages, but Open MPI sends it as messages on the parent (4.1 and 5.0, comm_cid.c,

@@ -42,7 +42,8 @@ struct relayed_head {
     enum class kind : std::uint32_t {
         message,
         read,        // acknowledges messages that were read: the payload lists their lanes
-        question,    // asks whether its receiver is in the same team, and makes the same call on that lane
+        question,    // asks whether its receiver is in the same team, and makes the same call on that lane; the payload
+                     // lists the teams that the team was formed from, one from the other
         refused,     // it is not in the team; the payload says why
         other_call,  // it makes, or has made, another call, which the payload introduces
         failed,
@@ -119,7 +120,15 @@ struct mailbox {
     const thread_communicator* calls = nullptr;  // knows the owner's; null before it has joined and after it has left
     std::vector<relayed_message> in;
     int awaited = -1;  // departures after which nothing more arrives; known once the member has left
-    int departed = 0;
+    int departures = 0;
+    std::vector<bool> departed;  // by rank of the hierarchy
+
+    void note_departed(int member) {
+        const auto at = static_cast<std::size_t>(member);
+        if (departed.size() <= at) departed.resize(at + 1);
+        if (!departed[at]) ++departures;
+        departed[at] = true;
+    }
 };
 
 /// What the threads of one process share.
@@ -174,31 +183,37 @@ class relay {
         if (!mailboxes_.contains({head.team, head.to})) {
             if (head.what == relayed_head::kind::refused) return;  // its addressee has left
             if (head.team == messages && std::ranges::find(silent_, head.to % threads_) != silent_.end())
-                return answer_for_silent(head);
+                return answer_departed(head);
             if (std::ranges::find(outsiders_, std::pair(head.team, head.to)) != outsiders_.end()) return refuse(head);
         }
         const std::shared_ptr<mailbox> box = find_or_make(head.team, head.to);
         refuse_others(*box, head);
-        if (head.what == relayed_head::kind::departed) ++box->departed;
+        if (head.what == relayed_head::kind::departed) box->note_departed(head.origin);
+        if (head.what == relayed_head::kind::failed) end_forming_of(head.team, head.to);
         if (head.what == relayed_head::kind::question && box->members == head.members) {
             answer(*box, head);
+        } else if (!box->members && can_never_join(what)) {
+            answer_departed(head);
         } else if (box->awaited < 0 && !has_asked(*box, head)) {
             box->in.push_back(std::move(what));
             box->has_news.store(true, std::memory_order_release);
-        } else if (box->departed == box->awaited) {
+        } else if (box->departures == box->awaited) {
             mailboxes_.erase({head.team, head.to});
         }
     }
     /// Notes that a rank of the hierarchy is in no team of this number. Only the latest such ranks are remembered.
     void note_outsider(std::uint64_t team, int rank) {
-        constexpr std::size_t max_for_each = 64;
         const std::lock_guard lock(mutex_);
-        if (outsiders_.size() >= max_for_each * static_cast<std::size_t>(threads_)) outsiders_.pop_front();
-        outsiders_.emplace_back(team, rank);
+        remember(outsiders_, team, rank);
         const auto box = mailboxes_.find({team, rank});
         if (box == mailboxes_.end()) return;
         for (const relayed_message& each : box->second->in) refuse(each.head());
         mailboxes_.erase(box);
+    }
+    /// Notes that a rank of the hierarchy can form no team of this one any more. Only the latest are remembered.
+    void note_end_of_forming(std::uint64_t team, int rank) {
+        const std::lock_guard lock(mutex_);
+        end_forming_of(team, rank);
     }
     [[nodiscard]] std::vector<relayed_message> take_news(mailbox& from) {
         const std::lock_guard lock(mutex_);
@@ -212,7 +227,8 @@ class relay {
         box.calls = nullptr;
         box.in.clear();
         box.awaited = others;
-        if (box.departed == others) mailboxes_.erase({team, rank});
+        if (box.departures == others) mailboxes_.erase({team, rank});
+        end_forming_of(team, rank);
     }
     /// Whether no team of this process has anything left to receive or to send.
     [[nodiscard]] bool is_idle() {
@@ -272,7 +288,7 @@ class relay {
         if (world_of_messages_) static_cast<void>(world_of_messages_->communicator(rank % threads_));
         const auto box = mailboxes_.find({messages, rank});
         if (box == mailboxes_.end()) return;
-        for (const relayed_message& each : box->second->in) answer_for_silent(each.head());
+        for (const relayed_message& each : box->second->in) answer_departed(each.head());
         mailboxes_.erase(box);
     }
 
@@ -310,7 +326,31 @@ class relay {
 
   private:
     [[nodiscard]] static std::size_t room(int processes) { return static_cast<std::size_t>(processes); }
+    using teams_and_ranks = std::deque<std::pair<std::uint64_t, int>>;
     // Called with the lock held.
+    void remember(teams_and_ranks& where, std::uint64_t team, int rank) const {
+        constexpr std::size_t max_for_each = 64;
+        if (where.size() >= max_for_each * static_cast<std::size_t>(threads_)) where.pop_front();
+        where.emplace_back(team, rank);
+    }
+    void end_forming_of(std::uint64_t team, int rank) {
+        remember(ended_, team, rank);
+        for (const auto& [of, box] : mailboxes_)
+            if (of.second == rank && !box->members)
+                for (const relayed_message& each : box->in)
+                    if (can_never_join(each)) answer_departed(each.head());
+    }
+    /// Whether this is a question of a member of a team that its receiver, which has not joined it, can no longer join.
+    [[nodiscard]] bool can_never_join(const relayed_message& question) const {
+        const relayed_head head = question.head();
+        if (head.what != relayed_head::kind::question) return false;
+        for (std::size_t at = 0; at < head.bytes; at += sizeof(std::uint64_t)) {
+            std::uint64_t team;
+            std::memcpy(&team, question.payload() + at, sizeof team);
+            if (std::ranges::find(ended_, std::pair(team, head.to)) != ended_.end()) return true;
+        }
+        return false;
+    }
     void refuse_others(const mailbox& box, const relayed_head& what) {
         if (box.members && *box.members != what.members) refuse(what);
     }
@@ -345,11 +385,11 @@ class relay {
         has_outgoing_.store(true, std::memory_order_release);
     }
     /// Tells a rank that asks that the one it waits for has departed.
-    void answer_for_silent(const relayed_head& what) {
+    void answer_departed(const relayed_head& what) {
         if (what.what != relayed_head::kind::question) return;
         relayed_head head = what;
         head.what = relayed_head::kind::departed;
-        head.from = head.origin = what.to;
+        head.origin = what.to;
         head.to = what.origin;
         outgoing_.push_back({process_of(what.origin), relayed_note(head)});
         has_outgoing_.store(true, std::memory_order_release);
@@ -367,7 +407,8 @@ class relay {
     std::vector<outgoing_message> outgoing_;
     std::atomic<bool> has_outgoing_{false};
     std::map<std::pair<std::uint64_t, int>, std::shared_ptr<mailbox>> mailboxes_;
-    std::deque<std::pair<std::uint64_t, int>> outsiders_;  // a team, and a rank that is not in it
+    teams_and_ranks outsiders_;  // a team, and a rank that is not in it
+    teams_and_ranks ended_;      // a team, and a rank that has left it or knows that it has failed
     std::shared_ptr<thread_world> world_of_messages_;
     std::vector<int> silent_;  // threads
     std::atomic<bool> failed_{false};
