@@ -24,7 +24,7 @@ using allfold::destinations;
 using allfold::errc;
 using allfold::shift;
 
-TEMPLATE_TEST_CASE("permute gives every rank the operand of another one", "", words, matrices, integers) {
+TEMPLATE_TEST_CASE("permute gives every rank the operand of another one", "", words, integers) {
     for_each_group([](int size, const allfold::thread_tuning& tuning) {
         const auto body = [&](auto& comm) {
             check_permute_with_all_algorithms<TestType>(

@@ -20,6 +20,7 @@
 #include "allfold/transport/forwarding.hpp"
 #include "test/collective/sync_checks.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/groups.hpp"
 #include "test/support/oracle.hpp"
 #include "test/support/ranks.hpp"
 #include "test/support/remote.hpp"
@@ -144,7 +145,7 @@ TEST_CASE("out_sync::all: other ranks' outputs are complete where the call retur
 }
 
 TEST_CASE("what a collective gives does not depend on when it begins and ends") {
-    for (const int size : {1, 2, 3, 5})
+    for (const int size : few_group_sizes)
         for (const bool is_far : {false, true})
             on_ranks(
                 size,

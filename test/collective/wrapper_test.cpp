@@ -23,6 +23,7 @@
 #include "allfold/schedule/ring.hpp"
 #include "test/support/algebras.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/groups.hpp"
 #include "test/support/oracle.hpp"
 #include "test/support/ranks.hpp"
 #include "test/support/remote.hpp"
@@ -318,7 +319,7 @@ TEST_CASE("an operator may fold many elements at once, in rank order and whereve
         for (const std::size_t n : {0U, 1U, 9U, 700U})
             for (int turn = 0; turn < 2; ++turn) check_stretches_of_matrices(comm, n);  // the second is remembered
     };
-    for (int size = 1; size <= 8; ++size) {
+    for (const int size : few_group_sizes) {
         on_ranks(size, check);
         on_ranks(
             size,
@@ -441,7 +442,7 @@ TEST_CASE("the laws of an operator on many elements are checked on single ones")
 }
 
 TEST_CASE("a wrapper folds elements whose size, alignment and order are known only at run time") {
-    for (int size = 1; size <= 8; ++size) {
+    for (const int size : few_group_sizes) {
         on_ranks(size, [](auto& comm) {
             for (const word_type type : {word_type{24, 8}, word_type{20, 4}, word_type{64, 64}})
                 for (const std::size_t n : {0U, 1U, 9U, 700U}) check_words(comm, type, n);

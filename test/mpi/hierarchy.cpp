@@ -60,7 +60,7 @@ void check_everything(Comm& comm, const problem<Algebra>& p, const std::string& 
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("threads of processes do what threads and what processes do", "", words, matrices, floats) {
+TEMPLATE_TEST_CASE("threads of processes do what threads and what processes do", "", words, floats) {
     for (const int threads : {1, 2, 3})
         on_threads_of_the_job<TestType>(
             threads, [](auto& comm, const auto& p, const auto& where) { check_everything(comm, p, where); });

@@ -16,10 +16,12 @@
 namespace test {
 
 #ifdef ALLFOLD_TEST_SANITIZED
-inline constexpr int group_sizes[] = {1, 2, 3, 4, 5, 8};
+inline constexpr int group_sizes[] = {1, 2, 3, 5, 8};
+inline constexpr int few_group_sizes[] = {1, 2, 3};
 inline constexpr int largest_untuned_group = 5;
 #else
 inline constexpr int group_sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 16};
+inline constexpr int few_group_sizes[] = {1, 2, 3, 4, 5, 8};  // for checks that take long
 inline constexpr int largest_untuned_group = 16;
 #endif
 

@@ -28,6 +28,9 @@ struct wrong : std::logic_error {
 inline void expect(bool fine, const std::string& text) {
     if (!fine) throw wrong(text);
 }
+inline void expect(bool fine, const char* text) {  // makes no string for each of many elements
+    if (!fine) throw wrong(text);
+}
 
 /// Operands for a group of ranks, and the folds of all their prefixes.
 template <class Algebra>

@@ -31,9 +31,9 @@ std::size_t long_enough_to_lend(int ranks) {
 }
 
 #ifdef ALLFOLD_TEST_SANITIZED
-inline constexpr int most_that_lend = 3;
+inline constexpr int most_that_lend = 3, most_with_all_roots = 3;
 #else
-inline constexpr int most_that_lend = 8;
+inline constexpr int most_that_lend = 8, most_with_all_roots = 5;
 #endif
 
 /// Few elements and many: none, around the number of ranks, some hundreds; for plain bytes, also enough to be lent.
@@ -63,7 +63,8 @@ allfold::window narrow(const problem<Algebra>& p) {
 
 /// All roots of a small group, or of one with just enough elements for blocks of two lengths; otherwise some.
 inline std::vector<int> roots_of(int ranks, std::size_t elements = 0) {
-    if (ranks > 5 && elements != static_cast<std::size_t>(ranks) + 1) return {0, ranks / 2, ranks - 1};
+    if (ranks > most_with_all_roots && elements != static_cast<std::size_t>(ranks) + 1)
+        return {0, ranks / 2, ranks - 1};
     std::vector<int> all(static_cast<std::size_t>(ranks));
     std::iota(all.begin(), all.end(), 0);
     return all;
