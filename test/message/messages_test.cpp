@@ -352,6 +352,43 @@ TEST_CASE("a rank answers through a decorator that sends messages in another for
     SUCCEED();
 }
 
+TEST_CASE("a decorator that sends messages in another form may end before it has answered") {
+    struct ending : remote {
+        using remote::remote;
+        ~ending() { background().end(this); }
+    };
+    std::atomic<int> step{0};
+    const auto until = [&](int wanted) {
+        while (step < wanted) std::this_thread::yield();
+    };
+    on_ranks(
+        2,
+        [&](allfold::thread_communicator& base) {
+            auto comm = std::make_unique<ending>(base);
+            if (comm->rank() == 0) {
+                until(1);
+                const int x = 3;
+                operation ready = send.start(*comm, x, to{1}, mode::ready);
+                step = 2;
+                allfold::barrier(base);
+                expect_error(outcome_of([&] { ready.wait(); }), errc::bad_argument, {"ready"});
+            } else {
+                const int x = 1;
+                for (bool is_full = false; !is_full;) is_full = send.start(*comm, x, to{0}, tag{1}).cancel();
+                step = 1;
+                until(2);
+                expect(!try_probe(*comm, from{0}, tag{1}), "nothing has come that could be received");
+                comm.reset();
+                allfold::barrier(base);  // in which it may not answer
+                comm = std::make_unique<ending>(base);
+                expect(!try_probe(*comm, from{0}, tag{1}), "nothing else has come");
+            }
+            allfold::barrier(base);
+        },
+        roomy);
+    SUCCEED();
+}
+
 TEST_CASE("a ready send is refused although its receiver had no room for the answer, and has nothing in flight") {
     for (const bool probes : {false, true}) {
         std::atomic<bool> has_begun = false, is_sent = false, is_full = false;

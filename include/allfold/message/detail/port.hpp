@@ -183,11 +183,16 @@ template <communicator Comm, class Help>
 template <communicator Comm>
 class answering_of final : public answering {
   public:
-    answering_of(Comm& comm, post_office& office) : comm_(comm), office_(office) { background::prepare_this_thread(); }
+    answering_of(Comm& comm, post_office& office) : comm_(comm), office_(office) {
+        background::prepare_this_thread();
+        if constexpr (requires { comm.undecorated(); })
+            comm.background().attach(*this, &comm);  // which may end earlier
+    }
     ~answering_of() override { this->leave_for_good(); }
 
     void start() noexcept override {
-        if (!this->is_in_flight()) comm_.background().add(*this);  // a pass would never end if it were added anew
+        if (this->is_over() || this->is_in_flight()) return;  // a pass would never end if it were added anew
+        comm_.background().add(*this);
     }
     void progress() noexcept override {
         if (comm_.background().is_running()) return;
@@ -215,12 +220,17 @@ template <communicator Comm>
         return comm;
     }
 }
-/// The post office may outlive the decorator through which it is used first.
+/// From now on answers are sent through this communicator, or what is beneath its decorators, which may end earlier
+/// than the post office.
+template <communicator Comm>
+void answer_through(Comm& comm, post_office& office) {
+    auto& base = detail::without_decorators(comm);
+    office.answers = std::make_unique<answering_of<std::remove_reference_t<decltype(base)>>>(base, office);
+}
 template <communicator Comm>
 [[nodiscard]] std::shared_ptr<post_office> new_office_of(Comm& comm) {
-    auto& base = detail::without_decorators(comm);
     auto made = std::make_shared<post_office>(comm.rank(), comm.size(), direct_read_of(comm));
-    made->answers = std::make_unique<answering_of<std::remove_reference_t<decltype(base)>>>(base, *made);
+    detail::answer_through(comm, *made);
     return made;
 }
 /// The post office of a communicator, created on first use.
@@ -228,7 +238,10 @@ template <communicator Comm>
 [[nodiscard]] post_office& office_of(Comm& comm) {
     std::shared_ptr<background::resource>& kept = comm.background().office;
     if (!kept) kept = new_office_of(comm);
-    return static_cast<post_office&>(*kept);
+    auto& office = static_cast<post_office&>(*kept);
+    if (office.answers->is_over()) [[unlikely]]
+        detail::answer_through(comm, office);
+    return office;
 }
 
 /// Takes in what has arrived from one rank.

@@ -73,6 +73,12 @@ class post_port {
 class answering : public background::work {
   public:
     virtual void start() noexcept = 0;
+    /// Whether the communicator that it used has ended, and it sends no more.
+    [[nodiscard]] bool is_over() const noexcept { return is_over_; }
+    void orphan() noexcept override { is_over_ = true; }
+
+  private:
+    bool is_over_ = false;
 };
 
 class post_office final : public background::resource {
