@@ -12,7 +12,9 @@
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/algebra/operator.hpp"
 #include "allfold/collective.hpp"
+#include "allfold/engine/operation.hpp"
 #include "allfold/engine/options.hpp"
+#include "allfold/message.hpp"
 #include "allfold/schedule/binomial.hpp"
 #include "allfold/schedule/dissemination.hpp"
 #include "allfold/schedule/recursive_doubling.hpp"
@@ -173,6 +175,31 @@ TEST_CASE("run throws the error of the rank that waits in vain, not the reports 
         INFO(told.text);
         CHECK(told.text.find("barrier: rank ") == 0);
         CHECK((told.says("waits for rank 1") && !told.says("aborted")));
+    }
+}
+
+TEST_CASE("run throws a failure that only destructors of operations have found") {
+    enum class way { destroyed, assigned_over, prepared, seen_in_a_wait, seen_in_a_call };
+    const auto fragile = allfold::associative([](int, int) -> int { throw boom(); });
+    for (const way it : {way::destroyed, way::assigned_over, way::prepared, way::seen_in_a_wait, way::seen_in_a_call}) {
+        const auto body = [&](auto& comm) {
+            std::vector<int> x(100, 1), y(100, 1);
+            allfold::persistent again;
+            if (it == way::prepared) {
+                again = allfold::all_reduce.prepare(comm, x, fragile);
+                return again.start();
+            }
+            allfold::operation op = allfold::all_reduce.start(comm, x, fragile);
+            if (it == way::assigned_over) op = {};
+            if (it == way::seen_in_a_wait)
+                static_cast<void>(outcome_of([&] { allfold::all_reduce.start(comm, y, fragile).wait(); }));
+            if (it == way::seen_in_a_call)
+                static_cast<void>(outcome_of([&] { allfold::all_reduce(comm, y, fragile); }));
+        };
+        const bool is_seen = it == way::seen_in_a_wait || it == way::seen_in_a_call;
+        const auto end = outcome_of([&] { on_ranks(3, body); });
+        INFO(static_cast<int>(it));
+        CHECK(end.text == (is_seen ? "" : "boom"));
     }
 }
 
@@ -449,6 +476,21 @@ TEST_CASE("a rank that only tests an operation and never waits learns that anoth
                 CHECK((r == culprit || outcomes[r].says("rank 1")));
             }
         }
+}
+
+TEST_CASE("a rank that waits for something else learns that what it has in flight waits for one that has returned") {
+    const auto outcomes = outcomes_on_ranks(4, [](auto& comm) {
+        if (comm.rank() == 0) return;
+        int x = 0, y = 0;
+        auto in_flight = allfold::broadcast.start(comm, x, allfold::binomial());  // ranks 1 and 2 hear from rank 0
+        if (comm.rank() < 3) allfold::receive(comm, y, allfold::from{3});
+        in_flight.wait();  // rank 3 from one of these
+        for (int r = 1; r < 3; ++r) allfold::send(comm, y, allfold::to{r});
+    });
+    for (std::size_t r = 1; r < outcomes.size(); ++r) {
+        INFO("rank " << r << ": " << outcomes[r].text);
+        CHECK((outcomes[r].code == errc::peer_failed && outcomes[r].says("waits for rank 0")));
+    }
 }
 
 TEST_CASE("a rank that only tests an operation and never waits learns that its deadline has passed") {

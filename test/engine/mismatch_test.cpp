@@ -600,6 +600,23 @@ TEST_CASE("a mismatch in the background is thrown where the operation is waited 
     check_failure(outcomes, errc::mismatch, {"all_reduce", "7", "8"});
 }
 
+TEST_CASE("a call that one rank has prepared is a mismatch with a different one in its place, started or not") {
+    for (const bool starts : {false, true})
+        for (const std::size_t n : lengths) {
+            const auto outcomes = outcomes_of(2, [&](auto& comm) {
+                std::vector<int> x(n), all(2 * n);
+                if (comm.rank() == 0) {
+                    allfold::all_gather(comm, x, all);
+                } else {
+                    auto op = allfold::all_reduce.prepare(comm, x, sum());
+                    if (starts) op();
+                }
+                allfold::all_reduce(comm, x, sum());
+            });
+            check_failure(outcomes, errc::mismatch, {"rank 0 calls all_gather", "rank 1 calls all_reduce"});
+        }
+}
+
 TEST_CASE("an operator that says on one rank only that it is commutative is a mismatch that names both") {
     for (const bool asks : {false, true})  // if the caller names an order, the levels are the same
         for (const int before : {0, 3})    // preceding calls that agree, of which the later ones are remembered

@@ -203,6 +203,21 @@ TEST_CASE("a rank whose own list it is not in is told so, and the others, whoeve
     }
 }
 
+TEST_CASE("teams are formed although any number of lanes has been opened since the one before") {
+    on_ranks(2, [](communicator& comm) {
+        const auto before = subset(comm, {0, 1});
+        for (int i = 0; i < 8; ++i)
+            static_cast<void>(comm.open({}, 1u << 27));  // three quarters of the numbers of lanes
+        for (int turn = 0; turn < 3; ++turn) {
+            const auto own = subset(comm, {1, 0});
+            int x = 1;
+            allfold::all_reduce(*own, x, sum());
+            expect(x == 2, "a team");
+        }
+    });
+    SUCCEED();
+}
+
 TEST_CASE("a member that never joins releases the others") {
     for (const bool throws : {false, true}) {
         const auto outcomes = outcomes_on_ranks(3, [&](communicator& comm) {

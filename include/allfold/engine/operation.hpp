@@ -34,7 +34,8 @@ struct handles;
 /// (nor, in the case of the result, read) until the operation is done. Any call that waits, on any communicator, makes
 /// progress on all operations of its thread. Destroying an operation waits for it, unless it is destroyed by an
 /// exception: then every other rank throws. A failure that destroying it finds is not reported there: that of a
-/// collective is by the next use of the communicator; that of a message which leaves the communicator as it was
+/// collective is by the next use of the communicator, or by `run`; that of a message which leaves the communicator as
+/// it was
 /// (`truncated`, `mismatch`) is lost, so wait for a receive whose data matters.
 ///
 /// One thread at a time uses a communicator and its operations; they may move to another thread together, even in
@@ -141,6 +142,11 @@ class operation {
         look_at_note(true);
         must_report_ = false;
         if (!work_) return;
+        reach_end(before);
+        work_->report();
+    }
+    template <class Before>
+    [[gnu::always_inline]] void reach_end(Before&& before) {
         if (!work_->done() && work_->may_be_taken_over())
             work_->take_over();  // or another thread might be calling a function at its end
         if (!work_->done()) {
@@ -152,7 +158,6 @@ class operation {
             detail::until_done all(*work_);
             work_->wait(all);
         }
-        work_->report();
     }
     [[nodiscard]] bool holds_any() const noexcept { return work_ != nullptr || note_ != nullptr; }
     /// Called first by everything that needs more than a note provides.
@@ -178,15 +183,19 @@ class operation {
             note_->abandon();
             return note_.reset();
         }
-        if (!work_ || work_->done()) return;
+        if (!work_) return;
+        const bool is_unwinding = std::uncaught_exceptions() > exceptions_;
         try {
-            if (std::uncaught_exceptions() > exceptions_)
-                work_->abandon_unwinding();  // the caller is unwinding, and destroys its data too
-            else
-                wait();
-        } catch (...) {  // see above for who reports it
+            if (!is_unwinding)
+                reach_end([] {});
+            else if (!work_->done())
+                work_->abandon_unwinding();  // the caller destroys its data too
+        } catch (...) {                      // see above for who reports it
         }
-        if (work_->done()) return;
+        if (work_->done()) {
+            if (!is_unwinding) work_->end_unreported();
+            return;
+        }
         detail::pending* const left = work_.release();  // nobody can wait inside an operator: it ends later
         if (left->is_releasable()) left->detach();
     }

@@ -250,6 +250,9 @@ class task : public pending {
                 check();
         });
     }
+    void look_around_meanwhile() noexcept override {
+        if constexpr (Comm::shares_memory) look_around();  // elsewhere only one at a time can
+    }
     void check_or_fail() noexcept override {
         if constexpr (Comm::shares_memory) return look_around();
         unless_it_fails([this] { check(); });  // if looking around takes time, only one operation does it

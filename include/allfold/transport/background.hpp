@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -88,6 +89,8 @@ class background {
         virtual void orphan() noexcept {}
         /// Checks whether it waits in vain. Called now and then, for one operation of each communicator.
         virtual void look_around() noexcept {}
+        /// The same while its communicator waits for something else, if other ranks may depend on its outcome.
+        virtual void look_around_meanwhile() noexcept {}
         /// When it should be done; the end of time if there is no deadline.
         [[nodiscard]] clock::time_point due() const noexcept { return due_; }
         [[nodiscard]] bool is_in_flight() const noexcept { return !in_flight_.alone(); }
@@ -100,6 +103,12 @@ class background {
         }
 
       protected:
+        void note_unseen(std::exception_ptr failure) noexcept {
+            if (home_ != nullptr) home_->note_unseen(std::move(failure));
+        }
+        void note_seen() noexcept {
+            if (home_ != nullptr) home_->note_seen();
+        }
         /// Leaves its communicator for good.
         void leave_for_good() noexcept {
             leave();
@@ -155,6 +164,21 @@ class background {
     std::unique_ptr<resource> kept;
     /// What is known about messages between its ranks, once there are any.
     std::shared_ptr<resource> office;
+
+    // A failure that only the destructor of an operation has found is thrown by the next call on the communicator. If
+    // there is none, what runs the rank throws it.
+
+    void note_unseen(std::exception_ptr failure) noexcept {
+        if (!has_seen_failure_) unseen_ = std::move(failure);
+    }
+    /// The program gets an exception which says that the communicator is broken.
+    void note_seen() noexcept {
+        has_seen_failure_ = true;
+        unseen_ = nullptr;
+    }
+    void throw_unseen() {
+        if (unseen_) std::rethrow_exception(std::exchange(unseen_, nullptr));
+    }
 
     /// Whether nothing is in flight.
     [[nodiscard]] bool empty() const noexcept { return in_flight_count_ == 0; }
@@ -264,10 +288,12 @@ class background {
     static void progress_all() noexcept {
         for_each_of_this_thread([](background& each) { each.progress(); });
     }
-    /// Looks around on all other communicators that have something in flight on this thread.
+    /// Looks around, while this communicator waits, for everything else that this thread has in flight.
     void look_around_elsewhere() noexcept {
+        constexpr std::size_t oldest = 8;
         for_each_of_this_thread([this](background& each) {
-            if (&each != this) each.look_around();
+            if (&each != this) return each.look_around();
+            in_flight_.for_each([](work& w) { w.look_around_meanwhile(); }, oldest);
         });
     }
     /// The earliest deadline of the operations in flight on this thread, of those that have not passed yet.
@@ -495,6 +521,8 @@ class background {
     std::atomic<progress_set*> progress_set_{nullptr};
     std::atomic<int> visits_{0};  // how many traversals are making progress on it, one within the other
     bool runs_ = false;
+    std::exception_ptr unseen_;
+    bool has_seen_failure_ = false;
     std::uint32_t history_ = 0;
     std::uint64_t calls_ = 0;
     std::array<std::uint32_t, 16> latest_calls_{};  // by their first lanes

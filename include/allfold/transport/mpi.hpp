@@ -480,6 +480,7 @@ int run(Fn&& fn, const tuning& numbers = {}) {
         communicator comm(MPI_COMM_WORLD, duplicate, numbers);
         try {
             fn(comm);
+            comm.background().throw_unseen();
         } catch (const error& e) {
             give_up(e.what(), e.code() != errc::peer_failed);
         } catch (const std::exception& e) {

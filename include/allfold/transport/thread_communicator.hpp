@@ -428,6 +428,7 @@ class thread_communicator : public transport_defaults {
     int size_;
     int exceptions_;
     lane next_lane_ = 0;
+    std::uint64_t teams_ = 0;  // formed or declined
     detail::borrower borrower_;
     bool reads_notices_;
     detail::heap_array<std::uint32_t> passed_;  // how far it has read each rank's board
@@ -454,13 +455,14 @@ inline team<thread_communicator> thread_communicator::form(const rank_list& memb
     signature what;
     what.what = "subset";
     what.ranks = static_cast<std::uint32_t>(size_);
-    const lane at = open(what, 1);
+    static_cast<void>(open(what, 1));  // another call there is a mismatch
+    const std::uint64_t number = ++teams_;
     const int self = members.find(rank_);
     if (self < 0) {
-        if (is_all) world_.decline_team(at, rank_);
+        if (is_all) world_.decline_team(number, rank_);
         return {};
     }
-    const std::shared_ptr<thread_world> world = world_.join_team(at, members, rank_, is_all);
+    const std::shared_ptr<thread_world> world = world_.join_team(number, members, rank_, is_all);
     try {
         std::unique_ptr<thread_communicator> own(new thread_communicator(*world, self));
         return {members, world, std::move(own)};

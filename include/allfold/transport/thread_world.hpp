@@ -148,16 +148,17 @@ class thread_world {
         return incoming.size() != 0 && incoming[static_cast<std::size_t>(from)] != nullptr;
     }
     /// The world of a team; if there are too few CPUs for all ranks, it gets its share of them.
-    [[nodiscard]] std::shared_ptr<thread_world> join_team(lane at, const rank_list& members, int rank, bool is_all) {
+    [[nodiscard]] std::shared_ptr<thread_world> join_team(std::uint64_t number, const rank_list& members, int rank,
+                                                          bool is_all) {
         const auto make = [&] {
             const int share = size_ <= processors_ ? processors_ : std::max(1, processors_ * members.size() / size_);
             return std::shared_ptr<thread_world>(new thread_world(members.size(), share, tuning_));
         };
         return teams_.join(
-            at, members, rank, is_all, make, [this](int r) { return has_departed(r); },
+            number, members, rank, is_all, make, [this](int r) { return has_departed(r); },
             [this] { return failure_.has_happened(); });
     }
-    void decline_team(lane at, int rank) { teams_.decline(at, rank); }
+    void decline_team(std::uint64_t number, int rank) { teams_.decline(number, rank); }
     [[noreturn, gnu::cold]] void throw_failure(int rank, const detail::rank_names& name, const char* during) {
         const bool uses_memory_of_others = board(rank).touching.load(std::memory_order_relaxed) != 0;
         failure_.throw_on(rank, name, during, !uses_memory_of_others,

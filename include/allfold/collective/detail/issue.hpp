@@ -375,7 +375,10 @@ template <verb V, class Collective, class In, class Out, class Comm, class Op, c
 
 template <verb V>
 [[nodiscard]] outcome_of<V> hand_out(std::unique_ptr<pending> prepared) {
-    if constexpr (V == verb::start) prepared->start();
+    if constexpr (V == verb::start)
+        prepared->start();
+    else if (prepared)
+        prepared->announce_prepared();
     return outcome_of<V>(std::move(prepared));
 }
 
@@ -437,6 +440,7 @@ outcome_of<V> issue_here(Comm& comm, const Op& op, const operands_given<In, Out>
         }
         return issue_to_engine<V, Collective>(comm, op, data, options...);
     } catch (...) {
+        comm.background().note_seen();
         abort_communicator(comm);
         throw;
     }

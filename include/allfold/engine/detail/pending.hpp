@@ -41,6 +41,8 @@ class pending : public background::work {
     virtual void progress_all() = 0;
     /// Takes over all communicators that it uses.
     virtual void take_over_all() noexcept { this->take_over(); }
+    /// Called if it is not started at once: other ranks may make a different call meanwhile, and must find out.
+    virtual void announce_prepared() noexcept {}
     /// Whether this thread may take over its communicator.
     [[nodiscard]] virtual bool may_be_taken_over() const noexcept { return true; }
     /// Waits for `work` the way this communicator waits.
@@ -70,7 +72,14 @@ class pending : public background::work {
     /// Reports completion: throws what went wrong in it, if anything.
     void report() {
         active_ = false;
-        if (failure_) std::rethrow_exception(failure_);
+        if (!failure_) [[likely]]
+            return;
+        if (!failed_alone_) note_seen();
+        std::rethrow_exception(failure_);
+    }
+    /// Its handle is destroyed instead.
+    void end_unreported() noexcept {
+        if (active_ && failure_ && !failed_alone_ && !is_releasable()) note_unseen(failure_);
     }
     /// To be asked after each test that has found it unfinished: whether to check, as a wait does now and then, if it
     /// ever can be done.

@@ -204,6 +204,7 @@ class message_task final : public task<Comm>, private open_message {
             static_cast<void>(continue_without_peer());
         }
     }
+    void look_around_meanwhile() noexcept override {}  // it may be cancelled instead
     void check_or_fail() noexcept override {
         if constexpr (Comm::shares_memory) look_around();
     }

@@ -3,17 +3,15 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "allfold/error.hpp"
-#include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/cause.hpp"
-#include "allfold/transport/detail/flow_control.hpp"
 #include "allfold/transport/rank_list.hpp"
 
 /// @file
@@ -25,31 +23,32 @@ namespace allfold::detail {
 template <class World>
 class pending_teams {
   public:
-    /// Returns the world of the team with these members, which the first of them to arrive creates. `at`: the lane that
-    /// all of them have opened for it. `is_all`: the team has no other members elsewhere. `has_left(rank)`: whether a
-    /// rank will never join; `has_failed()`: whether none will.
+    /// Returns the world of the team with these members, which the first of them to arrive creates. `number`: how many
+    /// teams the rank has formed or declined, counting this one, which all ranks count alike. `is_all`: the team has no
+    /// other members elsewhere. `has_left(rank)`: whether a rank will never join; `has_failed()`: whether none will.
     template <class Make, class HasLeft, class HasFailed>
-    [[nodiscard]] std::shared_ptr<World> join(lane at, const rank_list& members, int rank, bool is_all, Make make,
-                                              HasLeft has_left, HasFailed has_failed) {
+    [[nodiscard]] std::shared_ptr<World> join(std::uint64_t number, const rank_list& members, int rank, bool is_all,
+                                              Make make, HasLeft has_left, HasFailed has_failed) {
         const std::lock_guard lock(mutex_);
-        pending_team& team = find_or_make(at, members, rank, make);
-        note(rank, at);  // without memory it has not come this far, and is missed until it leaves
+        pending_team& team = find_or_make(number, members, rank, make);
+        note(rank, number);  // without memory it has not come this far, and is missed until it leaves
         team.has_joined[static_cast<std::size_t>(members.find(rank))] = true;
         std::shared_ptr<World> world = team.world;
         for (int i = 0; i < members.size(); ++i)
             if (team.lacks(i) && (has_failed() || has_left(members[i])))
                 fail_member(team, i, has_failed() ? failed : left);
         for (int i = 0; is_all && i < members.size(); ++i)
-            if (team.lacks(i) && has_passed(members[i], at)) refuse(team, i, rank);
+            if (team.lacks(i) && has_passed(members[i], number)) refuse(team, i, rank);
         if (--team.missing == 0) teams_.erase(teams_.begin() + (&team - teams_.data()));
         return world;
     }
-    /// Called when a rank opens the lane of a team that it is not in. Throws if others list it as a member.
-    void decline(lane at, int rank) {
+    /// Called when a rank comes to a team that it is not in. Throws if others list it as a member.
+    void decline(std::uint64_t number, int rank) {
         const std::lock_guard lock(mutex_);
-        note(rank, at);
+        note(rank, number);
         for (pending_team& team : teams_)
-            if (const int i = team.members.find(rank); team.at == at && i >= 0) refuse(team, i, team.first_joined());
+            if (const int i = team.members.find(rank); team.number == number && i >= 0)
+                refuse(team, i, team.first_joined());
     }
     /// Called when a rank will not join any more teams.
     void leave(int rank) noexcept {
@@ -67,7 +66,7 @@ class pending_teams {
 
   private:
     struct pending_team {
-        lane at;
+        std::uint64_t number;
         rank_list members;
         std::vector<bool> has_joined;
         int missing;
@@ -79,15 +78,14 @@ class pending_teams {
         }
     };
 
-    /// A rank opens the lanes of its teams in order, so it is enough to keep the latest one.
-    void note(int rank, lane at) {
+    void note(int rank, std::uint64_t number) {
         const auto index = static_cast<std::size_t>(rank);
         if (latest_.size() <= index) latest_.resize(index + 1);
-        latest_[index] = at;
+        latest_[index] = number;
     }
-    [[nodiscard]] bool has_passed(int rank, lane at) const {
+    [[nodiscard]] bool has_passed(int rank, std::uint64_t number) const {
         const auto index = static_cast<std::size_t>(rank);
-        return index < latest_.size() && latest_[index] && !is_later(at, *latest_[index]);
+        return index < latest_.size() && latest_[index] >= number;
     }
     /// Member number `i` has a list of its own that does not include it; that of `rank` does.
     [[noreturn]] void refuse(pending_team& team, int i, int rank) {
@@ -99,20 +97,20 @@ class pending_teams {
     }
 
     template <class Make>
-    pending_team& find_or_make(lane at, const rank_list& members, int rank, Make make) {
+    pending_team& find_or_make(std::uint64_t number, const rank_list& members, int rank, Make make) {
         for (pending_team& each : teams_)
-            if (each.at == at && each.members.overlaps(members)) {
+            if (each.number == number && each.members.overlaps(members)) {
                 if (each.members == members) return each;
                 const std::string why = text({"subset: rank ", rank, " forms a team of ", members.size(),
                                               " ranks, but rank ", each.first_joined(), " one of ", each.members.size(),
                                               " ranks: all members must pass the same ranks in the same order"});
-                note(rank, at);
+                note(rank, number);
                 // If that team lists this rank, its members would wait for it.
                 if (const int i = each.members.find(rank); i >= 0) each.world->fail(i, errc::mismatch, why);
                 throw error(errc::mismatch, why);
             }
         const auto count = static_cast<std::size_t>(members.size());
-        teams_.push_back({at, members, std::vector<bool>(count), members.size(), make()});
+        teams_.push_back({number, members, std::vector<bool>(count), members.size(), make()});
         return teams_.back();
     }
     static constexpr const char* left = " of the parent) left before joining the team";
@@ -123,7 +121,7 @@ class pending_teams {
 
     std::mutex mutex_;
     std::vector<pending_team> teams_;
-    std::vector<std::optional<lane>> latest_;  // by rank: the latest that it has opened for a team
+    std::vector<std::uint64_t> latest_;  // by rank: the number of the latest team that it has come to
 };
 
 }  // namespace allfold::detail

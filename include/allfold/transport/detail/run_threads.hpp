@@ -65,6 +65,7 @@ enum class first_rank { in_a_thread, here };
             thread_communicator comm = world.communicator(rank);
             try {
                 body(comm);
+                comm.background().throw_unseen();
             } catch (...) {
                 give_up(rank);
             }
