@@ -253,6 +253,33 @@ TEST_CASE("blocks of other lengths than their receivers expect are mismatches") 
                       errc::mismatch, {"all_to_all", "rank 1", "the output has room for 1 element, but"});
 }
 
+TEST_CASE("longer elements than expected, which are sent as they lie, are written nowhere") {
+    for (int turn = 0; turn < 2; ++turn) {
+        const int root = ranks_of_job() - 1;
+        bool untouched = true;
+        const auto mine = outcome_on_the_job("elements of two lengths", [&](auto& comm) {
+            constexpr std::size_t n = 9202;  // these ints are sent in chunks, so many doubles are not
+            std::vector<int> x(n, comm.rank()), out(comm.rank() == root ? n * static_cast<std::size_t>(root + 1) : 0);
+            const std::vector<double> longer(n);
+            const auto blocks = allfold::partition::even(n * static_cast<std::size_t>(root + 1), root + 1);
+            const std::vector<std::vector<int>> others(comm.rank() == root ? 40 : 0, std::vector<int>(10000, 7));
+            for (int i = 0; i < 3; ++i) allfold::barrier(comm);
+            if (comm.rank() == root) std::this_thread::sleep_for(50ms);  // both messages are there when it comes
+            const auto failed = outcome_of([&] {
+                std::vector<double> none;
+                if (comm.rank() == 0 && root > 0)
+                    allfold::gather(comm, longer, none, allfold::root{root}, blocks);
+                else
+                    allfold::gather(comm, x, out, allfold::root{root}, blocks);
+            });
+            for (const auto& each : others) untouched = untouched && each == std::vector<int>(10000, 7);
+            if (failed.code) throw allfold::error(*failed.code, failed.text);
+        });
+        CHECK(untouched);
+        if (root > 0) check_failure(mine, errc::mismatch, {"gather", "elements of type int", "of type double"});
+    }
+}
+
 TEST_CASE("a rank that throws in its operator releases the others, with its name and reason") {
     if (alone()) {
         SUCCEED("nobody to release");

@@ -103,14 +103,25 @@ class handle {
     [[nodiscard]] std::uint32_t members_hash() const noexcept { return members_hash_; }
 
     [[nodiscard]] int tags() const noexcept { return tags_; }
-    /// If there are many tags, operations that start again have the upper half of them.
+    /// If there are many tags, operations that start again have the upper half of them, and ranges of long messages
+    /// have tags of their own.
     [[nodiscard]] int tag_of(lane on) const noexcept {
-        const lane all = static_cast<lane>(tags_), lower = tags_ < many_tags ? all : all / 2;
-        if (lower != all && allfold::detail::is_restart_lane(on))
-            on = lower + number_of_restart(on) % lower;
-        else if (on >= lower)
-            on %= lower;
+        if (!has_many_tags())
+            on %= static_cast<lane>(tags_);
+        else if (allfold::detail::is_restart_lane(on))
+            on = lower() + number_of_restart(on) % restarts();
+        else if (on >= lower() / 2)
+            on %= lower() / 2;
         return first_tag_ + static_cast<int>(on);
+    }
+    /// The tag of the ranges that follow an envelope with this tag: a different one if receives may be posted in
+    /// advance under that one. They would be too short for ranges, and Open MPI (4.1, reading from the sender's memory)
+    /// writes past the end of what it is given.
+    [[nodiscard]] int tag_of_ranges(int tag) const noexcept {
+        const lane of = static_cast<lane>(tag - first_tag_);
+        if (!has_many_tags()) return tag;
+        if (of < lower() / 2) return tag + static_cast<int>(lower() / 2);
+        return has_all_restarts() ? tag + static_cast<int>(allfold::detail::restart_lanes) : tag;
     }
     /// A tag that no message has.
     [[nodiscard]] int forming_tag() const noexcept { return first_tag_ + tags_; }
@@ -118,9 +129,7 @@ class handle {
     /// that start again keep their lanes, so there must be a tag for each of these.
     [[nodiscard]] bool has_own_tag(lane on) const noexcept {
         using namespace allfold::detail;
-        const lane number = is_restart_lane(on) ? number_of_restart(on) : on;
-        const lane lower = static_cast<lane>(tags_) / 2;
-        return tags_ >= many_tags && number < lower && (number == on || lower >= restart_lanes) &&
+        return has_many_tags() && (is_restart_lane(on) ? has_all_restarts() : on < lower() / 2) &&
                tag_of(on) != tag_of(envelopes_lane) && tag_of(on) != tag_of(data_lane);
     }
 
@@ -136,7 +145,22 @@ class handle {
     }
 
   private:
-    static constexpr int many_tags = 1 << 20;  // more than twice the operations that a rank has in flight
+    [[nodiscard]] bool has_many_tags() const noexcept {
+        constexpr int many = 1 << 20;  // a quarter of them is more than twice the operations that a rank has in flight
+        return tags_ >= many;
+    }
+    /// Whether every lane of an operation that starts again has a tag of its own, and one for ranges.
+    [[nodiscard]] bool has_all_restarts() const noexcept {
+        return static_cast<lane>(tags_) >= 4 * (allfold::detail::restart_lanes - 1);
+    }
+    /// How many tags belong to other lanes.
+    [[nodiscard]] lane lower() const noexcept {
+        const lane all = static_cast<lane>(tags_);
+        return has_all_restarts() ? all - 2 * allfold::detail::restart_lanes : all / 2;
+    }
+    [[nodiscard]] lane restarts() const noexcept {
+        return has_all_restarts() ? allfold::detail::restart_lanes : lower();
+    }
     [[nodiscard]] static constexpr lane number_of_restart(lane on) noexcept {
         return on - allfold::detail::first_restart_lane;
     }

@@ -220,7 +220,7 @@ class inbox {
     void place_rest(stream& s, lane on, any_destination sink);
     void receive_ranges(stream& s, const allfold::detail::payload_table& table, std::byte* into);
     void receive_chunks(stream& s, std::size_t begin, std::size_t bytes, std::size_t chunk);
-    void receive_pieces(stream& s, std::byte* to, std::size_t bytes, std::size_t piece);
+    void receive_pieces(stream& s, int tag, std::byte* to, std::size_t bytes, std::size_t piece);
     void cancel(MPI_Request& posted) noexcept;
     [[nodiscard]] bool has_rest(stream& s);
     void deliver(stream& s, arrival& a);
@@ -351,19 +351,20 @@ inline void inbox::receive_ranges(stream& s, const allfold::detail::payload_tabl
         next += gap;
     });
     for (const payload_range& range : table.ranges())
-        receive_pieces(s, s.into + range.offset, static_cast<std::size_t>(range.bytes), tuning_.piece_bytes);
+        receive_pieces(s, job_.tag_of_ranges(s.tag), s.into + range.offset, static_cast<std::size_t>(range.bytes),
+                       tuning_.piece_bytes);
 }
 
 /// Posts receives for what follows the first `begin` bytes of a payload in chunks.
 inline void inbox::receive_chunks(stream& s, std::size_t begin, std::size_t bytes, std::size_t chunk) {
-    receive_pieces(s, s.buffer.data() + chunks_offset + begin, bytes - begin, chunk);
+    receive_pieces(s, s.tag, s.buffer.data() + chunks_offset + begin, bytes - begin, chunk);
 }
 
-inline void inbox::receive_pieces(stream& s, std::byte* to, std::size_t bytes, std::size_t piece) {
+inline void inbox::receive_pieces(stream& s, int tag, std::byte* to, std::size_t bytes, std::size_t piece) {
     for (std::size_t done = 0; done < bytes;) {
         const std::size_t count = std::min(bytes - done, piece);
         s.rest.push_back(MPI_REQUEST_NULL);
-        check(irecv(to + done, count, job_.place_of(s.peer), s.tag, job_.get(), &s.rest.back()), "MPI_Irecv");
+        check(irecv(to + done, count, job_.place_of(s.peer), tag, job_.get(), &s.rest.back()), "MPI_Irecv");
         done += count;
     }
 }
@@ -388,7 +389,7 @@ inline void inbox::place_rest(stream& s, lane on, any_destination sink) {
     } else {
         s.into = s.buffer.data() + chunks_offset;
         if (s.expected == 0) receive_chunks(s, came + table.late(), s.bytes, table.chunk());
-        receive_pieces(s, s.into, table.late(), table.late());
+        receive_pieces(s, s.tag, s.into, table.late(), table.late());
     }
 }
 
@@ -591,8 +592,12 @@ void inbox::drain_lanes(EachLane each_lane) {
     int there = 0;  // asked first: there are thousands of lanes
     check(ALLFOLD_MPI(Iprobe)(MPI_ANY_SOURCE, MPI_ANY_TAG, job_.get(), &there, MPI_STATUS_IGNORE), "MPI_Iprobe");
     if (there != 0) {
-        each_lane([this](lane on) { drain_tag(job_.tag_of(on)); });
-        for (const int tag : awaited_) drain_tag(tag);
+        const auto drain_both = [this](int tag) {
+            drain_tag(tag);
+            if (const int ranges = job_.tag_of_ranges(tag); ranges != tag) drain_tag(ranges);
+        };
+        each_lane([&](lane on) { drain_both(job_.tag_of(on)); });
+        for (const int tag : awaited_) drain_both(tag);
     }
     if (!drained_.empty()) drained_.collect([](bounce_buffer&) {});
 }

@@ -329,11 +329,12 @@ inline void outbox::send_long(int to, int tag, const outgoing& message, envelope
     if (parts.fits) pack_rest(message, parts, head.data() + at);
     const std::size_t bytes = close_envelope(about, head.data(), at + parts.rest);
     send_copy(to, tag, std::move(head), sender{about.on, message.unordered}, envelope_offset, bytes);
+    const int ranges = job_.tag_of_ranges(tag);
     if (!parts.fits)
-        return send_copy(to, tag, std::move(whole), std::nullopt,
+        return send_copy(to, ranges, std::move(whole), std::nullopt,
                          {0, std::min(message.bytes, tuning_.piece_bytes), message.bytes, tuning_.piece_bytes});
     for (std::size_t i = 0; i < parts.count; ++i)
-        send_range(to, tag, parts.from[i], static_cast<std::size_t>(parts.ranges[i].bytes),
+        send_range(to, ranges, parts.from[i], static_cast<std::size_t>(parts.ranges[i].bytes),
                    {message.lent, to, about.on});
 }
 
