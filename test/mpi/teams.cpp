@@ -263,17 +263,26 @@ TEST_CASE("a process that has left a team, or never joins it, answers for it whi
 
 TEST_CASE("a process answers for a communicator while it waits on another one or in a team") {
     const test::watchdog watch("a mismatch that is found by a process that waits elsewhere");
-    for (const bool has_team : {false, true}) {
+    enum class way { goes_on_elsewhere, goes_on_in_a_team, was_a_thread_that_has_ended };
+    int level = MPI_THREAD_SINGLE;
+    MPI_Query_thread(&level);
+    for (const way it : {way::goes_on_elsewhere, way::goes_on_in_a_team, way::was_a_thread_that_has_ended}) {
+        if (it == way::was_a_thread_that_has_ended && level != MPI_THREAD_MULTIPLE) continue;
         communicator parent(MPI_COMM_WORLD, allfold::mpi::duplicate, {.notice = std::chrono::milliseconds(5)});
         communicator other(MPI_COMM_WORLD);
         auto team = subset(parent, all_of(parent));
         const bool is_odd_one = parent.rank() == parent.size() - 1 && parent.size() > 2;
+        const bool has_team = it == way::goes_on_in_a_team;
         std::array<int, 3> x{};
-        const auto mine = test::outcome_of([&] {
-            // Nobody but the odd one notices in the broadcast itself.
-            allfold::broadcast(parent, x, allfold::root{is_odd_one ? 1 : 0});
-            if (has_team) allfold::barrier(*team);
-        });
+        test::outcome mine;
+        const auto call = [&] {
+            mine = test::outcome_of([&] {
+                // Nobody but the odd one notices in the broadcast itself.
+                allfold::broadcast(parent, x, allfold::root{is_odd_one ? 1 : 0});
+                if (has_team) allfold::barrier(*team);
+            });
+        };
+        it == way::was_a_thread_that_has_ended && !is_odd_one ? std::thread(call).join() : call();
         INFO(mine.text);
         if (is_odd_one) CHECK(mine.code == errc::mismatch);
         if (!has_team) check_sums(other, other);

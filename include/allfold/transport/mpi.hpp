@@ -154,6 +154,7 @@ class communicator : public transport_defaults {
     /// data only once, takes 1.1x to 1.2x as long as chunks, with one message in flight or 64.)
     template <class Write>
     [[nodiscard]] bool write_copied(int to, lane on, std::uint32_t signature, std::size_t bytes, Write write) {
+        attendance_.take_over();
         return outbox_.send_plain(to, {on, true}, signature, bytes, write, nullptr);
     }
     [[nodiscard]] bool find_in_place(int from, lane on, std::size_t bytes, message_in_place& here, bool waits) {
@@ -199,6 +200,7 @@ class communicator : public transport_defaults {
     [[nodiscard]] bool lends(std::size_t bytes, bool) const noexcept { return bytes > tuning_.eager_bytes; }
 
     bool try_post(int to, lane on, const outgoing& message) {
+        attendance_.take_over();
         const bool is_message = allfold::detail::is_of_messages(on);  // and belongs to no call
         const auto* const call = is_message ? nullptr : opened_.find(on);
         const allfold::detail::sender of{on, message.unordered};
