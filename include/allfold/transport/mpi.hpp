@@ -77,6 +77,8 @@ namespace allfold::mpi {
 /// - Threads: MPI may be initialised at any thread level. MPI_THREAD_SINGLE and MPI_THREAD_FUNNELED allow only the main
 ///   thread, MPI_THREAD_SERIALIZED any one thread at a time. MPI_THREAD_MULTIPLE is needed if several threads of a
 ///   process use communicators, one each, at the same time.
+/// - A rank that waits for this one in vain learns why as soon as the thread that last used the communicator waits for
+///   anything in allfold; if that thread has ended, as soon as any other one of the process does.
 /// - Errors: `bad_argument` if MPI is not initialised or already finalised, for a null, freed or inter-communicator,
 ///   and if the thread level does not allow the calling thread; `transport`, with MPI's own text, if an MPI call fails.
 ///   A failure breaks the communicator for good: every collective on it throws, on every rank.
