@@ -39,7 +39,7 @@ inline constexpr lane envelopes_lane = 0x7ffffffe, data_lane = 0x7fffffff;
 [[nodiscard]] constexpr bool is_of_messages(lane on) noexcept { return on == envelopes_lane || on == data_lane; }
 
 /// The lanes of operations that start again. Those lanes that are counted skip these and those of messages, so that an
-/// operation which is kept for longer than it takes to open 2^32 lanes never shares one with another.
+/// operation which is kept for longer than it takes to open 2^32 lanes never shares one with those that are called.
 inline constexpr lane first_restart_lane = 0x40000000, restart_lanes = 0x20000000;
 [[nodiscard]] constexpr bool is_restart_lane(lane on) noexcept { return on - first_restart_lane < restart_lanes; }
 /// The first lane of an operation that starts again, if `first` was the first of those that it opened.
