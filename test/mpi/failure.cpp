@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "allfold/allfold.hpp"
+#include "allfold/message.hpp"
 #include "test/mpi/support/job.hpp"
 #include "test/mpi/support/outcome.hpp"
 #include "test/support/catch.hpp"
@@ -373,6 +374,29 @@ TEST_CASE("a rank that leaves is named by those who wait for it") {
         CHECK(mine.text.empty());
     else
         CHECK((mine.code == errc::peer_failed && mine.says("rank 1") && mine.says("returned without taking part")));
+}
+
+TEST_CASE("a rank that waits for something else learns that what it has in flight waits for one that has left") {
+    if (ranks_of_job() < 4) {
+        SUCCEED("too few ranks to wait in a circle");
+        return;
+    }
+    const auto mine = outcome_of([] {
+        const watchdog watch("ranks that wait in a circle");
+        communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, {.notice = 5ms});
+        const int rank = comm.rank();
+        if (rank == 0) return;
+        int x = 0, y = 0;
+        auto in_flight = allfold::broadcast.start(comm, x, allfold::binomial());  // ranks 1, 2 and 4 hear from rank 0
+        if (rank < 3) allfold::receive(comm, y, allfold::from{3});
+        in_flight.wait();
+        if (rank == 3)
+            for (int r = 1; r < 3; ++r) allfold::send(comm, y, allfold::to{r});
+    });
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    INFO("rank " << rank << ": " << mine.text);
+    CHECK((rank == 0 || (mine.code == errc::peer_failed && mine.says("waits for rank 0"))));
 }
 
 TEST_CASE("no rank hangs if another one leaves without receiving what was sent to it") {

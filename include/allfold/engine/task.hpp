@@ -251,7 +251,11 @@ class task : public pending {
         });
     }
     void look_around_meanwhile() noexcept override {
-        if constexpr (Comm::shares_memory) look_around();  // elsewhere only one at a time can
+        [[maybe_unused]] guarded run{*this};
+        if constexpr (Comm::shares_memory)
+            look_around();
+        else if constexpr (requires { comm_->look_beside(run); })
+            unless_it_fails([&] { comm_->look_beside(run); });
     }
     void check_or_fail() noexcept override {
         if constexpr (Comm::shares_memory) return look_around();

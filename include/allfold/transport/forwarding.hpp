@@ -81,6 +81,12 @@ class forwarding {
     bool look_around(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
         return base_.look_around(work, deadline);
     }
+    template <class Work>
+    void look_beside(const Work& work)
+        requires requires(Comm& comm) { comm.look_beside(work); }
+    {
+        base_.look_beside(work);
+    }
     void abandon() noexcept { base_.abandon(); }
     void name_ranks(detail::rank_names names)
         requires requires(Comm& comm) { comm.name_ranks(names); }

@@ -225,6 +225,10 @@ class communicator : public transport_defaults {
     /// vain, and returns true if the work turns out to be done.
     template <pending_work Work>
     bool look_around(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
+    /// The same for work in flight here while this rank waits for something else. It takes a while to find out that
+    /// waiting is in vain, so this is about one piece of work at a time, until it makes progress.
+    template <class Work>
+    void look_beside(const Work& work);
     void abandon() noexcept;
 
     /// Whether forming a team waits for others, since no carrier has numbers left; all ranks agree on this.
@@ -252,7 +256,7 @@ class communicator : public transport_defaults {
         if (++polls_ % check_interval == 0) control_.poll();
         control_.throw_if_failed(latest_call_);
     }
-    void require_progress(const waiting& where, clock::time_point now);
+    void require_progress(const waiting& where, clock::time_point now, allfold::detail::stall_timer& timer);
     void notify_blocked(const waiting& where);
     void depart() noexcept;
     void end_carriers();
@@ -274,7 +278,9 @@ class communicator : public transport_defaults {
     mutable detail::inbox inbox_{job_, pool_, known_, tuning_};
     detail::control control_{job_, outbox_, known_, opened_, carrier_.get()};
     detail::shutdown shutdown_{job_, inbox_, outbox_, control_, tuning_, opened_, carrier_ != nullptr};
-    allfold::detail::stall_timer stall_timer_;
+    allfold::detail::stall_timer stall_timer_, beside_timer_;
+    waiting beside_{};
+    clock::time_point beside_seen_{};
     detail::attendance attendance_{control_, tuning_.notice};
     allfold::background background_;
 };
@@ -341,21 +347,33 @@ bool communicator::look_around(Work& work, std::optional<std::chrono::steady_clo
     attendance_.take_over();
     const waiting where = work.blocked_on();
     const auto now = clock::now();
-    require_progress(where, now);
+    require_progress(where, now, stall_timer_);
     work.check();
     if (deadline && now >= *deadline) control_.time_out(where, tuning_.notice);
     return false;
 }
 
+template <class Work>
+void communicator::look_beside(const Work& work) {
+    const waiting where = work.blocked_on();
+    const auto now = clock::now();
+    const bool is_same = where.peer == beside_.peer && where.on == beside_.on && where.round == beside_.round;
+    if (where.peer < 0 || (!is_same && now - beside_seen_ < tuning_.notice)) return;
+    beside_ = where;
+    beside_seen_ = now;
+    require_progress(where, now, beside_timer_);
+}
+
 /// Throws if waiting is in vain, and notifies the ranks that this one has been waiting for too long.
-[[gnu::noinline]] inline void communicator::require_progress(const waiting& where, clock::time_point now) {
+[[gnu::noinline]] inline void communicator::require_progress(const waiting& where, clock::time_point now,
+                                                             allfold::detail::stall_timer& timer) {
     control_.poll();
     control_.throw_if_failed(where.what);
     detail::answerers_of_thread::poll(now);
-    if (stall_timer_.is_notice_due(where, now, tuning_.notice)) notify_blocked(where);
+    if (timer.is_notice_due(where, now, tuning_.notice)) notify_blocked(where);
     // What a rank sent before it left arrives before its control message, but may not have reached the engine yet.
     const auto left = control_.departure_of(where.peer);
-    if (left && now - std::max(*left, stall_timer_.since()) > tuning_.notice) control_.throw_departed(where);
+    if (left && now - std::max(*left, timer.since()) > tuning_.notice) control_.throw_departed(where);
 }
 
 /// Notifies the ranks that this one waits for: a peer, or, while its memory is lent, the borrowers.
