@@ -35,8 +35,7 @@ struct handles;
 /// progress on all operations of its thread. Destroying an operation waits for it, unless it is destroyed by an
 /// exception: then every other rank throws. A failure that destroying it finds is not reported there: that of a
 /// collective is by the next use of the communicator, or by `run`; that of a message which leaves the communicator as
-/// it was
-/// (`truncated`, `mismatch`) is lost, so wait for a receive whose data matters.
+/// it was (`truncated`, `mismatch`) is lost, so wait for a receive whose data matters.
 ///
 /// One thread at a time uses a communicator and its operations; they may move to another thread together, even in
 /// flight.
@@ -189,8 +188,8 @@ class operation {
             if (!is_unwinding)
                 reach_end([] {});
             else if (!work_->done())
-                work_->abandon_unwinding();  // the caller destroys its data too
-        } catch (...) {                      // see above for who reports it
+                work_->abandon_unwinding();
+        } catch (...) {  // see above for who reports it
         }
         if (work_->done()) {
             if (!is_unwinding) work_->end_unreported();

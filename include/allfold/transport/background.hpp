@@ -3,6 +3,7 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -288,12 +289,18 @@ class background {
     static void progress_all() noexcept {
         for_each_of_this_thread([](background& each) { each.progress(); });
     }
-    /// Looks around, while this communicator waits, for everything else that this thread has in flight.
+    /// Looks around, while this communicator waits, for what else this thread has in flight: for one operation of each
+    /// communicator; of this one, for each of the oldest in turn.
     void look_around_elsewhere() noexcept {
-        constexpr std::size_t oldest = 8;
         for_each_of_this_thread([this](background& each) {
             if (&each != this) return each.look_around();
-            in_flight_.for_each([](work& w) { w.look_around_meanwhile(); }, oldest);
+            constexpr unsigned oldest = 8;
+            unsigned left = in_flight_count_ == 0 ? 0 : looks_++ % std::min(in_flight_count_, oldest);
+            in_flight_.for_each(
+                [&left](work& w) {
+                    if (left-- == 0) w.look_around_meanwhile();
+                },
+                left + 1);
         });
     }
     /// The earliest deadline of the operations in flight on this thread, of those that have not passed yet.
@@ -515,7 +522,7 @@ class background {
     hook<work> in_flight_;
     unsigned in_flight_count_ = 0;  // how many operations that is
     hook<work> waited_for_;
-    unsigned failed_attempts_ = 0;
+    unsigned failed_attempts_ = 0, looks_ = 0;
     hook<work> known_;
     hook<background> member_{this};
     std::atomic<progress_set*> progress_set_{nullptr};

@@ -43,7 +43,7 @@ struct relayed_head {
         message,
         read,        // acknowledges messages that were read: the payload lists their lanes
         question,    // asks whether its receiver is in the same team, and makes the same call on that lane; the payload
-                     // lists the teams that the team was formed from, one from the other
+                     // lists the teams that the team was formed from, each formed from the one before
         refused,     // it is not in the team; the payload says why
         other_call,  // it makes, or has made, another call, which the payload introduces
         failed,
@@ -194,6 +194,7 @@ class relay {
             answer(*box, head);
         } else if (!box->members && can_never_join(what)) {
             answer_departed(head);
+            mailboxes_.erase({head.team, head.to});
         } else if (box->awaited < 0 && !has_asked(*box, head)) {
             box->in.push_back(std::move(what));
             box->has_news.store(true, std::memory_order_release);
@@ -335,10 +336,14 @@ class relay {
     }
     void end_forming_of(std::uint64_t team, int rank) {
         remember(ended_, team, rank);
-        for (const auto& [of, box] : mailboxes_)
-            if (of.second == rank && !box->members)
-                for (const relayed_message& each : box->in)
-                    if (can_never_join(each)) answer_departed(each.head());
+        std::erase_if(mailboxes_, [&](const auto& each) {
+            const auto& [of, box] = each;
+            if (of.second != rank || box->members) return false;
+            const auto asks_in_vain = [this](const relayed_message& what) { return can_never_join(what); };
+            if (std::ranges::none_of(box->in, asks_in_vain)) return false;
+            for (const relayed_message& what : box->in) answer_departed(what.head());
+            return true;
+        });
     }
     /// Whether this is a question of a member of a team that its receiver, which has not joined it, can no longer join.
     [[nodiscard]] bool can_never_join(const relayed_message& question) const {
