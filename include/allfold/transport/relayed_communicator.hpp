@@ -179,11 +179,11 @@ class relayed_communicator : public transport_defaults {
         void check() const { work.check(); }
     };
 
-    relayed_communicator(std::shared_ptr<detail::relay> relay, identity team, allfold::team<thread_communicator> inside,
+    relayed_communicator(std::shared_ptr<detail::relay> relay, identity as, team<thread_communicator> inside,
                          rank_list beside, rank_list ranks, int rank)
         : relay_(std::move(relay)),
-          team_(team.number),
-          lineage_(std::move(team.lineage)),
+          team_(as.number),
+          lineage_(std::move(as.lineage)),
           inside_(std::move(inside)),
           near_(std::move(beside)),
           ranks_(std::move(ranks)),

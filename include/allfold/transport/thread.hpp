@@ -17,7 +17,8 @@
 namespace allfold {
 
 /// Calls `fn(comm)` on `size` threads, one per rank, and returns when all of them have returned. If a rank throws, all
-/// others are released with `errc::peer_failed`, and the exception that was the cause is rethrown here.
+/// others are released with `errc::peer_failed`, and the exception that was the cause is rethrown here; so is a failure
+/// of a collective that only the destructor of its operation has found.
 template <std::invocable<thread_communicator&> Fn>
 void run(int size, Fn&& fn, const thread_tuning& tuning = {}) {
     thread_world world(size, tuning);

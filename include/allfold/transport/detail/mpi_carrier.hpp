@@ -42,8 +42,8 @@ class carrier : public answerer {
     using clock = std::chrono::steady_clock;
 
     /// For the teams of a communicator that has an `MPI_Comm` of its own, or, if `is_team`, of a team that another
-    /// carrier carries. Blocks in MPI until all ranks of `parent` have arrived here: no rank that calls it may depend
-    /// on what this thread has in flight, nor may any fail to.
+    /// carrier carries. Blocks in MPI until all ranks of `parent` have arrived here, and operations in flight make no
+    /// progress meanwhile: every rank must be about to arrive, whatever becomes of those.
     carrier(const handle& parent, bool is_team, const tuning& numbers)
         : job_(is_team ? create_group(parent) : duplicate_of(parent), adopt, parent.node(), 0), tuning_(numbers) {
         constexpr int enough = 1 << 20, some_teams = 128;
