@@ -182,7 +182,8 @@ class operation {
             note_->abandon();
             return note_.reset();
         }
-        if (!work_) return;
+        if (!work_ || (work_->done() && !work_->is_active())) [[likely]]
+            return;  // it has been reported
         const bool is_unwinding = std::uncaught_exceptions() > exceptions_;
         try {
             if (!is_unwinding)
