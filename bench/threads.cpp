@@ -404,7 +404,8 @@ void inclusive_scan(thread_stage& on, communicator& comm, boards& board) {
     scan_with<sum_of_floats>(on, comm, board, allfold::inclusive_scan, allfold::sum{}, 1);
 }
 void exclusive_scan(thread_stage& on, communicator& comm, boards& board) {
-    scan_with<sum_of_floats>(on, comm, board, allfold::exclusive_scan, allfold::sum{}, 0);
+    // Rank 0 writes nothing, as with MPI and by hand.
+    scan_with<sum_of_floats>(on, comm, board, allfold::exclusive_scan, allfold::without_identity(allfold::sum{}), 0);
 }
 void scan(thread_stage& on, communicator& comm, boards& board) {
     scan_with<product_of_matrices>(on, comm, board, allfold::inclusive_scan, matrix_product, 1);

@@ -576,15 +576,20 @@ TEST_CASE("a plan says whether a call will be short when it is made again") {
         expect(says(allfold::broadcast.plan(comm, 32 << 10, allfold::root{1})), "broadcast of 32 KiB");
         expect(!says(allfold::broadcast.plan(comm, 32 << 10), copied), "32 KiB are copied anyway");
         for (const std::size_t KiB : {33U, 128U}) {
-            expect(says(allfold::broadcast.plan(comm, KiB << 10)), "short broadcast of " + std::to_string(KiB));
-            expect(says(allfold::broadcast.plan(comm, KiB << 10), copied),
+            expect(says(allfold::broadcast.plan(comm, KiB << 10, allfold::direct())),
+                   "short broadcast of " + std::to_string(KiB));
+            expect(says(allfold::broadcast.plan(comm, KiB << 10, allfold::direct()), copied),
                    "copied broadcast of " + std::to_string(KiB));
         }
-        expect(!says(allfold::broadcast.plan(comm, 129 << 10)), "two windows");
-        expect(says(allfold::broadcast.plan(comm, 1 << 20), copied), "1 MiB is copied");
-        expect(!says(allfold::broadcast.plan(comm, (1 << 20) + 1), copied), "more is lent");
-        expect(says(allfold::all_gather.plan(comm, 1 << 20), copied), "twice 512 KiB are copied");
-        expect(!says(allfold::all_gather.plan(comm, (1 << 20) + 2), copied), "more of both is lent");
+        expect(!says(allfold::broadcast.plan(comm, 129 << 10, allfold::direct())), "two windows");
+        expect(says(allfold::broadcast.plan(comm, 1 << 20, allfold::direct()), copied), "1 MiB is copied");
+        expect(!says(allfold::broadcast.plan(comm, (1 << 20) + 1, allfold::direct()), copied), "more is lent");
+        const auto most_of_both = allfold::detail::most_copied_if_both_may_store(false);
+        const auto most_of_one = allfold::detail::most_copied_if_both_may_store(true);
+        expect(says(allfold::all_gather.plan(comm, most_of_both), copied), "two halves are copied");
+        expect(!says(allfold::all_gather.plan(comm, most_of_both + 2), copied), "more of both is lent");
+        expect(says(allfold::broadcast.plan(comm, most_of_one), "everyone reads"), "copied by one");
+        expect(says(allfold::broadcast.plan(comm, most_of_one + 1), "each moves one half"), "moved by both");
         std::vector<float> x(24 << 10);
         const auto call = [&] { allfold::all_reduce(comm, x, allfold::sum()); };
         call();

@@ -26,7 +26,7 @@ struct broadcast_collective : moving_verbs<broadcast_collective> {
         .result = [](const setting& s, int block) { return content::of(s.root, block); },
     };
     static constexpr candidate in_memory[]{
-        when<scatter_all_gather::broadcast>(long_between_two, "two ranks, long: each moves one half, in one pass"),
+        when<scatter_all_gather::broadcast>(is_dealt_between_two, "two ranks, long: each moves one half, in one pass"),
         when<direct::broadcast>(always, "shared memory: everyone reads the root's operand"),
     };
     /// Rejected: `scatter_all_gather`. Compared with the tree, over Open MPI on two cores, from 32 B to 4 MiB it is

@@ -79,6 +79,14 @@ struct choose_tuning {
     /// is 1.3 to 2 times slower at 1 MiB.
     std::size_t copied_bytes = std::size_t{1} << 20;
     std::size_t copied_window_bytes = std::size_t{128} << 10;
+    /// The same for processors whose cores all share a cache, if nothing is folded and both ranks may store what
+    /// otherwise one would read. On a Xeon (Cascade Lake), relative to copies: all_gather takes 1.25x the time at 32 KiB,
+    /// 1.06x at 96 KiB, 0.9x at 256 KiB, 0.75x at 512 KiB and 1 MiB; gather 1.0x at 128 KiB, 0.9x at 256 KiB, 0.8x at 1
+    /// MiB.
+    std::size_t copied_bytes_of_one_cache = std::size_t{96} << 10;
+    /// And if only one rank sends anything: broadcast takes 1.1x the time at 16 KiB, 0.81x at 32 KiB, 0.7x at 64 KiB,
+    /// 0.65x from 96 to 256 KiB, 0.75x at 512 KiB and 1 MiB.
+    std::size_t dealt_bytes_of_one_cache = std::size_t{32} << 10;
     /// Shared memory, two ranks, a single message whose length no other rank knows, and which is therefore sent in one
     /// piece: up to this size it is copied as well. permute on the Xeon above, copied relative to lent: 0.44x the time
     /// at 48 and 64 KiB, 0.75x from 128 to 512 KiB, 1.05x at 768 KiB, 1.4x at 1 MiB.
@@ -215,14 +223,19 @@ inline constexpr choose_tuning tuned{};
 [[nodiscard]] constexpr bool short_values_of_few_ranks(const problem& p) noexcept {
     return few_ranks(p) && p.short_values;
 }
-/// Whether two ranks run at the same time, and move more than is copied between them: if nothing is folded, both then
-/// store what otherwise one would read. Relative to that, on the Xeon of `pair_read_bytes`: broadcast takes 0.5x the
-/// time at 2 MiB, 0.73x at 4 and 16 MiB; gather 0.64x at 4 MiB, 0.71x at 16 MiB; all_gather 0.78x at 2 MiB, 1.0x at 4
-/// and 16 MiB. With streaming stores at 16 MiB: broadcast 0.92x, gather 0.85x, all_gather 1.2x. Copied through windows
-/// instead: broadcast 0.81x at 2 MiB, 0.95x at 4 MiB; all_gather 1.08x and 1.13x; all_to_all and reduce_scatter 1.2x to
-/// 1.3x.
-[[nodiscard]] constexpr bool long_between_two(const problem& p) noexcept {
-    return p.size == 2 && p.processors >= 2 && p.bytes > tuned.copied_bytes;
+/// Two ranks that run at the same time, nothing is folded, and both may store what otherwise one would read: the most
+/// that is copied instead. `is_dealt`: only one rank sends anything. For messages that would otherwise be lent, on the
+/// Xeon of `pair_read_bytes`: broadcast takes 0.5x the time at 2 MiB, 0.73x at 4 and 16 MiB; gather 0.64x at 4 MiB,
+/// 0.71x at 16 MiB; all_gather 0.78x at 2 MiB, 1.0x at 4 and 16 MiB. With streaming stores at 16 MiB: broadcast 0.92x,
+/// gather 0.85x, all_gather 1.2x. Copied through windows instead: broadcast 0.81x at 2 MiB, 0.95x at 4 MiB; all_gather
+/// 1.08x and 1.13x; all_to_all and reduce_scatter 1.2x to 1.3x.
+[[nodiscard]] inline std::size_t most_copied_if_both_may_store(bool is_dealt) noexcept {
+    if (has_groups_of_cores()) return tuned.copied_bytes;
+    return is_dealt ? tuned.dealt_bytes_of_one_cache : tuned.copied_bytes_of_one_cache;
+}
+/// Whether each of two ranks moves half of the root's operand.
+[[nodiscard]] inline bool is_dealt_between_two(const problem& p) noexcept {
+    return p.size == 2 && p.processors >= 2 && p.bytes > detail::most_copied_if_both_may_store(true);
 }
 /// For an operand that is cut into one block per rank: whether blocks are short on average.
 [[nodiscard]] constexpr bool short_blocks(const problem& p) noexcept {
@@ -242,6 +255,16 @@ inline constexpr choose_tuning tuned{};
         if (now.from.contains(peer, self)) blocks += received_from(schedule, now, r, peer).size() + more.receive.size();
     }
     return blocks;
+}
+
+/// Whether both of two ranks store, in one pass, what otherwise one would read; if so, it is lent. `block_bytes`: the
+/// length of the longest block.
+template <class Comm>
+[[nodiscard]] bool both_store(const Comm& comm, const any_schedule& schedule, bool folds, std::size_t block_bytes) {
+    if (!Comm::shares_memory || folds || schedule.size() != 2 || comm.processors() < 2 || !fused_pass_of(schedule))
+        return false;
+    const std::size_t bytes = static_cast<std::size_t>(blocks_moved(schedule)) * block_bytes;
+    return bytes > detail::most_copied_if_both_may_store(schedule.rounds() > 1) && comm.lends(bytes, true);
 }
 
 /// For messages that would be lent: the length of the windows in which they go through memory of the transport instead;

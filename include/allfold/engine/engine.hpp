@@ -192,6 +192,11 @@ class engine {
             return;
         }
         const bool lent = all.comm.lends(largest * row_bytes, all.rows.packable());
+        if (!window_bytes && all.rows.packable() && all.goal.cut != cut_for::pairs &&
+            both_store(all.comm, all.schedule, all.goal.folds, largest * row_bytes)) {
+            memory.fused = fused_pass_of(all.schedule);
+            return;
+        }
         const std::size_t copied =
             Comm::shares_memory && lent && !window_bytes && all.rows.packable()
                 ? copied_window(all.schedule, all.goal.folds, all.comm.processors(), largest * row_bytes)
@@ -204,8 +209,6 @@ class engine {
                 if (!memory.copies) memory.fused = pass;
                 return;
             }
-        if (lent && !window_bytes && hands_out_in_one_pass(all)) memory.fused = fused_pass_of(all.schedule);
-        if (memory.fused) return;
         const bool pipelines = all.goal.cut != cut_for::pairs && (all.schedule.rounds() > 1 || !all.schedule.in_place);
         const std::size_t most = memory.copies       ? copied
                                  : lent && pipelines ? default_window_bytes
@@ -214,12 +217,6 @@ class engine {
         if (largest * row_bytes > bytes) memory.window_rows = std::max<std::size_t>(1, bytes / row_bytes);
     }
 
-    /// For two ranks that run at the same time, if nothing is folded: both move a part of what one of them would move
-    /// alone.
-    [[nodiscard]] static bool hands_out_in_one_pass(const call<Comm>& all) {
-        if (!Comm::shares_memory || all.memory.copies || all.goal.folds || all.goal.cut == cut_for::pairs) return false;
-        return all.rows.packable() && long_between_two(problem_of(all));
-    }
     [[nodiscard]] static problem problem_of(const call<Comm>& all) {
         return {all.comm.size(), all.memory.blocks->total() * all.rows.row_bytes, all.comm.processors()};
     }
