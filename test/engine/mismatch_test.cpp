@@ -600,21 +600,27 @@ TEST_CASE("a mismatch in the background is thrown where the operation is waited 
     check_failure(outcomes, errc::mismatch, {"all_reduce", "7", "8"});
 }
 
-TEST_CASE("a call that one rank has prepared is a mismatch with a different one in its place, started or not") {
-    for (const bool starts : {false, true})
-        for (const std::size_t n : lengths) {
-            const auto outcomes = outcomes_of(2, [&](auto& comm) {
-                std::vector<int> x(n), all(2 * n);
-                if (comm.rank() == 0) {
-                    allfold::all_gather(comm, x, all);
-                } else {
-                    auto op = allfold::all_reduce.prepare(comm, x, sum());
-                    if (starts) op();
-                }
-                allfold::all_reduce(comm, x, sum());
-            });
-            check_failure(outcomes, errc::mismatch, {"rank 0 calls all_gather", "rank 1 calls all_reduce"});
-        }
+TEST_CASE("a call that one rank prepares is a mismatch with any that is not prepared, started or not") {
+    for (const bool same : {false, true})
+        for (const bool starts : {false, true})
+            for (const std::size_t n : lengths) {
+                const auto outcomes = outcomes_of(2, [&](auto& comm) {
+                    std::vector<int> x(n), all(2 * n);
+                    const auto call = [&] { allfold::all_reduce(comm, x, sum()); };
+                    if (comm.rank() == 1) {
+                        auto op = allfold::all_reduce.prepare(comm, x, sum());
+                        if (starts) op();
+                    } else if (same) {
+                        call();
+                    } else {
+                        allfold::all_gather(comm, x, all);
+                    }
+                    call();
+                });
+                check_failure(
+                    outcomes, errc::mismatch,
+                    {same ? "rank 0 calls all_reduce" : "rank 0 calls all_gather", "rank 1 prepares all_reduce"});
+            }
 }
 
 TEST_CASE("an operator that says on one rank only that it is commutative is a mismatch that names both") {

@@ -69,11 +69,12 @@ template <class Say>
     const auto say = [&](const char* mine, text_piece a, const char* its, text_piece b, const char* end = "") {
         return text({"rank ", rank, mine, a, ", but rank ", peer, its, b, end});
     };
-    if (comparable_part_of(here.what) != comparable_part_of(there.what)) {
+    if (comparable_part_of(here.what) != comparable_part_of(there.what) || here.prepared != there.prepared) {
         const auto call = [](const signature& s) {
-            return *s.schedule ? text({s.what, " (", s.schedule, ")"}) : std::string(s.what);
+            const char* const verb = s.prepared ? "prepares " : "calls ";
+            return *s.schedule ? text({verb, s.what, " (", s.schedule, ")"}) : text({verb, s.what});
         };
-        return say(" calls ", call(here), " calls ", call(there));
+        return say(" ", call(here), " ", call(there));
     }
     if (here.ranks != there.ranks) return say(" runs with ", here.ranks, " with ", there.ranks, " ranks");
     if (std::string words = arrangement_difference_text(here, there, say); !words.empty()) return words;
@@ -113,6 +114,15 @@ template <class Say>
         return say(" runs the schedule ", here.schedule, " runs ", here.schedule, " with other parameters");
     return say(" folds with ", operation, " folds with a different type of the same name: ", operation,
                is_lambda ? " (each lambda expression is a distinct operator: define one and use it on all ranks)" : "");
+}
+
+/// Announces that a call is only prepared: each start has lanes of its own, so a rank that calls it instead waits for
+/// messages on these lanes for ever.
+template <class Comm>
+void announce_as_prepared(Comm& comm, lane first, unsigned lanes, signature what) {
+    if (comm.restart_lane(first, lanes) == first) return;  // the transport has no others
+    what.prepared = true;
+    comm.announce(first, lanes, what);
 }
 
 /// Throws for a message whose signature differs from ours.

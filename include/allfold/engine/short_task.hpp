@@ -41,7 +41,7 @@ class short_task : public task<Comm> {
         all_.comm.background().add(*this);
         if (!run_.has_posted_first()) make_room();
     }
-    void announce_prepared() noexcept final { all_.comm.announce_again(all_.on, all_.what.agreed, all_.what.hash); }
+    void announce_prepared() final { announce_as_prepared(all_.comm, all_.on, 1, all_.what.agreed); }
     void wait_briefly() noexcept final {
         if (all_.comm.background().is_running()) return;
         try {

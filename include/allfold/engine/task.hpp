@@ -426,6 +426,7 @@ class execution_task final : public task<Comm> {
         run_.open();
         this->comm_->background().attach(*this, this->comm_);
     }
+    void announce_prepared() override { run_.announce_prepared(); }
     /// Releases the arguments; called instead of `open`.
     [[nodiscard]] std::unique_ptr<bound_arguments> give_arguments() noexcept { return std::move(arguments_); }
 

@@ -78,6 +78,7 @@ struct call_parameters {
     std::uint64_t permutation = 0;     ///< which one, if there is one: see `mark_of`; or which lists
     std::uint64_t type_id = 0;         ///< hash of all names: collective, types and algorithm
     order level = order::any;
+    bool prepared = false;  ///< in what is announced where it is prepared; each start has lanes of its own
     std::int32_t root = 0;
     std::uint32_t ranks = 0;
     std::uint16_t alignment = 0;  ///< of rows, if their types do not determine it
@@ -106,7 +107,7 @@ struct signature : call_parameters {
         mix(row_bytes ^ (window_rows << 24));
         mix(largest_block ^ borders ^ permutation);
         mix(static_cast<std::uint64_t>(static_cast<unsigned>(root)) << 32 ^ ranks << 2 ^
-            static_cast<unsigned>(level.level()));
+            static_cast<unsigned>(level.level()) ^ static_cast<std::uint64_t>(prepared) << 63);
         return static_cast<std::uint32_t>(h >> 32) | 1u;
     }
 };

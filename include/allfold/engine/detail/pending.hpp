@@ -41,8 +41,9 @@ class pending : public background::work {
     virtual void progress_all() = 0;
     /// Takes over all communicators that it uses.
     virtual void take_over_all() noexcept { this->take_over(); }
-    /// Called if it is not started at once: other ranks may make a different call meanwhile, and must find out.
-    virtual void announce_prepared() noexcept {}
+    /// Called if it is prepared rather than started at once: other ranks may make a different call meanwhile, or the
+    /// same one without preparing it, and must find out.
+    virtual void announce_prepared() {}
     /// Whether this thread may take over its communicator.
     [[nodiscard]] virtual bool may_be_taken_over() const noexcept { return true; }
     /// Waits for `work` the way this communicator waits.

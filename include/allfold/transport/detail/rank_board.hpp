@@ -38,11 +38,13 @@ class alignas(line_bytes) announcements {
     void write(lane first, unsigned lanes, const signature& what, std::uint32_t hash = 0) noexcept {
         hash_ = hash;
         next_lane_ = first + lanes;
-        entry& e = entries_[++latest_ % entries_.size()];
+        const std::uint64_t lanes_here = range{first, lanes}.word();
+        if (entries_[latest_ % entries_.size()].lanes.load(std::memory_order_relaxed) != lanes_here) ++latest_;
+        entry& e = entries_[latest_ % entries_.size()];
         const auto version = e.version.load(std::memory_order_relaxed);
         e.version.store(version + 1, std::memory_order_relaxed);
         std::atomic_thread_fence(std::memory_order_release);
-        e.lanes.store(range{first, lanes}.word(), std::memory_order_relaxed);
+        e.lanes.store(lanes_here, std::memory_order_relaxed);
 #if defined(__GNUC__)
 #pragma GCC unroll 16
 #endif
