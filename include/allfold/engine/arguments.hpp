@@ -41,13 +41,20 @@ struct operands_given<absent, Out> {
     std::remove_reference_t<Out>& out;
 };
 
+/// Whether arguments live for as long as the caller keeps what they refer to.
+template <class... X>
+[[nodiscard]] consteval bool require_lasting() {
+    constexpr bool are_all = ((refers<X> || std::is_lvalue_reference_v<X> || std::same_as<X, absent>) && ...);
+    static_assert(
+        are_all, "allfold: this argument would be destroyed before the operation completes: pass a variable or a view");
+    return are_all;
+}
+
 /// Stores views by value and everything else by reference, so that an operation in flight finds its data.
 template <class X>
 class retained {
   public:
-    static_assert(
-        refers<X> || std::is_lvalue_reference_v<X>,
-        "allfold: this argument would be destroyed before the operation completes: pass a variable or a view");
+    static constexpr bool is_lasting = require_lasting<X>();
     using type = std::remove_reference_t<X>;
 
     explicit retained(type& x) : x_(hold(x)) {}

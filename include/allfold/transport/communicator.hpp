@@ -56,6 +56,16 @@ inline constexpr lane first_restart_lane = 0x40000000, restart_lanes = 0x2000000
     return is_past || ends_before ? next : data_lane + 1;
 }
 
+/// Whether ranks can run `Fn` with a communicator of their own.
+template <class Fn, class Comm>
+[[nodiscard]] consteval bool require_rank_function() {
+    constexpr bool is_one = std::invocable<Fn&, Comm&>;
+    static_assert(is_one,
+                  "allfold: what run() calls on each rank must take the communicator by reference, as in "
+                  "[&](auto& comm) { ... }");
+    return is_one;
+}
+
 inline constexpr std::size_t longest_name = 160;
 
 /// The part of a name that one rank sends to another; the rest is not compared either.

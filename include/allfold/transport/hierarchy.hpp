@@ -352,7 +352,7 @@ class named_ranks {
 ///
 ///     mpi::communicator processes{MPI_COMM_WORLD};
 ///     run(processes, 4, [](auto& comm) { all_reduce(comm, x, op); });
-template <communicator Across, std::invocable<hierarchical_communicator<Across>&> Fn>
+template <communicator Across, class Fn>
 void run(Across& processes, int threads, Fn&& fn, const thread_tuning& tuning = {}) {
     if (threads > 1) processes.require_threads_allowed();
     thread_world world(threads, tuning);
@@ -368,7 +368,7 @@ void run(Across& processes, int threads, Fn&& fn, const thread_tuning& tuning = 
         hierarchical_communicator<Across> comm(inside, processes, relay);
         try {
             if (is_leader) relay->moves = std::make_unique<detail::relay_mover<Across>>(*relay, processes, inside);
-            fn(comm);
+            if constexpr (detail::require_rank_function<Fn, hierarchical_communicator<Across>>()) fn(comm);
             comm.end_teams();
             if (is_leader) relay->moves->leave_inside();
         } catch (...) {

@@ -479,7 +479,7 @@ static_assert(outer_communicator<communicator> && team_forming_communicator<comm
 ///     int main() {
 ///         return allfold::mpi::run([](auto& comm) { ... });
 ///     }
-template <std::invocable<communicator&> Fn>
+template <class Fn>
 int run(Fn&& fn, const tuning& numbers = {}) {
     if (detail::is_finalized()) detail::require_running();
     const bool mine = !detail::is_initialized();
@@ -501,7 +501,7 @@ int run(Fn&& fn, const tuning& numbers = {}) {
     try {
         communicator comm(MPI_COMM_WORLD, duplicate, numbers);
         try {
-            fn(comm);
+            if constexpr (allfold::detail::require_rank_function<Fn, communicator>()) fn(comm);
             comm.background().throw_unseen();
         } catch (const error& e) {
             give_up(e.what(), e.code() != errc::peer_failed);

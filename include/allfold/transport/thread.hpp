@@ -3,7 +3,6 @@
 
 #include "allfold/detail/requirements.hpp"
 
-#include <concepts>
 #include <exception>
 #include <functional>
 
@@ -19,12 +18,14 @@ namespace allfold {
 /// Calls `fn(comm)` on `size` threads, one per rank, and returns when all of them have returned. If a rank throws, all
 /// others are released with `errc::peer_failed`, and the exception that was the cause is rethrown here; so is a failure
 /// of a collective that only the destructor of its operation has found.
-template <std::invocable<thread_communicator&> Fn>
+template <class Fn>
 void run(int size, Fn&& fn, const thread_tuning& tuning = {}) {
-    thread_world world(size, tuning);
-    auto body = [&fn](thread_communicator& comm) { std::invoke(fn, comm); };  // an object, which a function is not
-    if (const auto cause = detail::run_threads(world, detail::first_rank::in_a_thread, detail::rank_body(body)))
-        std::rethrow_exception(cause);
+    if constexpr (detail::require_rank_function<Fn, thread_communicator>()) {
+        thread_world world(size, tuning);
+        auto body = [&fn](thread_communicator& comm) { std::invoke(fn, comm); };  // an object, which a function is not
+        if (const auto cause = detail::run_threads(world, detail::first_rank::in_a_thread, detail::rank_body(body)))
+            std::rethrow_exception(cause);
+    }
 }
 
 }  // namespace allfold

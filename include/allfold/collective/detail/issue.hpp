@@ -455,6 +455,7 @@ outcome_of<V> issue(Comm& comm, const Op& op, const operands_given<In, Out>& dat
     else if constexpr (Comm::has_groups && goes_flat<Collective, Options...>)
         return issue<V, Collective>(comm.flat(), op, data, options...);
     else if constexpr (require_arguments<Op, In, Out>() && require_carried<Comm, element>() &&
+                       (V == verb::call || require_lasting<In, Out>()) &&
                        require_front<Collective, In, Out, Options...>() &&
                        fits<Collective, reach_of<Comm>, algorithm_among<Options...>, Op, element,
                             order_among<Options...>>())

@@ -51,7 +51,8 @@ void assign_elements(std::byte* to_memory, const std::byte* from_memory, std::si
     static_assert(std::is_copy_assignable_v<T>, "allfold: elements of a message must be copyable");
     const auto* const values = static_cast<const T*>(static_cast<const void*>(from_memory));
     auto* const places = static_cast<T*>(static_cast<void*>(to_memory));
-    for (std::size_t i = 0; i < n; ++i) places[i] = values[i];
+    if constexpr (std::is_copy_assignable_v<T>)
+        for (std::size_t i = 0; i < n; ++i) places[i] = values[i];
 }
 template <class T>
 void decode_elements(std::span<const std::byte> from, std::byte* to_memory, std::size_t n) {
