@@ -421,6 +421,36 @@ TEST_CASE("a first thread that throws releases a team of others whose messages i
     }
 }
 
+TEST_CASE("a rank of a hierarchy that waits for something else learns that what it has in flight waits in vain") {
+    for (const bool in_team : {false, true}) {
+        std::vector<outcome> all(4);
+        static_cast<void>(outcomes_on_ranks(2, [&](auto& across) {
+            allfold::run(across, 2, [&](auto& comm) {
+                const int rank = comm.rank();
+                const auto wait_in_a_circle = [rank](auto& on) {  // rank 2 hears from rank 0, and rank 3 from rank 2
+                    int x = 0, y = 0;
+                    auto in_flight = allfold::broadcast.start(on, x);
+                    auto another = allfold::broadcast.start(on, x, allfold::root{1});
+                    if (rank == 2) allfold::broadcast(on, y, allfold::root{3});
+                    in_flight.wait();
+                    if (rank == 3) allfold::broadcast(on, y, allfold::root{3});
+                };
+                try {
+                    const auto team = allfold::subset(comm, {0, 1, 2, 3});
+                    if (rank < 2) return;
+                    in_team ? wait_in_a_circle(*team) : wait_in_a_circle(comm);
+                } catch (...) {
+                    all[static_cast<std::size_t>(rank)] = outcome_of_exception();
+                    throw;
+                }
+            });
+        }));
+        INFO(all[2].text << " / " << all[3].text);
+        CHECK((all[2].code == errc::peer_failed && all[2].says("waits for rank ") && all[2].says("returned")));
+        CHECK(all[3].code == errc::peer_failed);
+    }
+}
+
 TEST_CASE("members of a team of a hierarchy that give different lists hear of it") {
     std::vector<outcome> all(4);
     static_cast<void>(outcomes_on_ranks(2, [&](auto& across) {

@@ -82,7 +82,7 @@ class forwarding {
         return base_.look_around(work, deadline);
     }
     template <class Work>
-    void look_beside(const Work& work)
+    void look_beside(Work& work)
         requires requires(Comm& comm) { comm.look_beside(work); }
     {
         base_.look_beside(work);

@@ -24,6 +24,7 @@
 #include "allfold/transport/detail/rank_names.hpp"
 #include "allfold/transport/detail/relay.hpp"
 #include "allfold/transport/detail/run_threads.hpp"
+#include "allfold/transport/detail/stall_timer.hpp"
 #include "allfold/transport/rank_list.hpp"
 #include "allfold/transport/relayed_communicator.hpp"
 #include "allfold/transport/team.hpp"
@@ -118,6 +119,9 @@ class hierarchical_communicator : public transport_defaults {
     /// What `wait` does now and then: throws if waiting is in vain, and returns true if the work turns out to be done.
     template <pending_work Work>
     bool look_around(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
+    /// The same for work in flight here while this rank waits for something else.
+    template <class Work>
+    void look_beside(Work& work);
     void abandon() noexcept {
         relay_->fail(detail::current_cause(), rank());
         inside_.abandon();
@@ -212,7 +216,14 @@ class hierarchical_communicator : public transport_defaults {
             throw error(relay_->failure().code, detail::text({"hierarchy: aborted on rank ", rank(), " of ", size(),
                                                               ": ", relay_->failure().why.c_str()}));
     }
-    void require_presence(const waiting& where);
+    /// A wait for a message of a first thread that has left; it may be split over several calls of `wait`.
+    struct absence {
+        int peer = -1, round = 0;
+        lane on = 0;
+        std::chrono::steady_clock::time_point asked{};
+        std::chrono::steady_clock::duration time{};
+    };
+    void require_presence(const waiting& where, absence& its);
 
     [[nodiscard]] bool is_inside(int rank) const noexcept { return rank >= first_ && rank < first_ + group(); }
     [[nodiscard]] int process_of(int rank) const noexcept { return rank / group(); }
@@ -237,14 +248,9 @@ class hierarchical_communicator : public transport_defaults {
     team<relayed_communicator> flat_, messages_;
     bool has_ended_ = false;
     unsigned turns_ = 0;
-    /// A wait for a message of a first thread that has left; it may be split over several calls of `wait`.
-    struct absence {
-        int peer = -1, round = 0;
-        lane on = 0;
-        std::chrono::steady_clock::time_point asked{};
-        std::chrono::steady_clock::duration time{};
-    };
-    absence absence_;
+    static constexpr std::chrono::milliseconds patience{100};
+    absence absence_, absence_beside_;
+    detail::looked_after beside_;
 };
 
 /// A message from either transport.
@@ -300,21 +306,34 @@ bool hierarchical_communicator<Across>::look_around(Work& work,
     if (!across_) return false;
     work_across<Work> outside{*this, work};
     if (across_->look_around(outside, std::nullopt)) return true;
-    require_presence(work.blocked_on());
+    require_presence(work.blocked_on(), absence_);
     return false;
+}
+
+template <communicator Across>
+template <class Work>
+void hierarchical_communicator<Across>::look_beside(Work& work) {
+    const waiting where = work.blocked_on();
+    work_inside<Work> inside{*this, work};
+    if (!across_ || is_inside(where.peer)) return static_cast<void>(inside_.look_around(inside, std::nullopt));
+    if (!beside_.is_this(where, std::chrono::steady_clock::now(), patience)) return;
+    work_across<Work> outside{*this, work};
+    if constexpr (requires { across_->look_beside(outside); })
+        across_->look_beside(outside);
+    else
+        static_cast<void>(across_->look_around(outside, std::nullopt));
+    require_presence(where, absence_beside_);
 }
 
 /// Throws if this rank waits for a message of a first thread that has returned. What that thread sent before may not
 /// have reached the engine yet, so this allows it some time.
 template <communicator Across>
-void hierarchical_communicator<Across>::require_presence(const waiting& where) {
-    constexpr std::chrono::milliseconds patience{100};
+void hierarchical_communicator<Across>::require_presence(const waiting& where, absence& its) {
     if (where.peer < 0 || is_inside(where.peer) || !relay_->has_leader_left(process_of(where.peer))) {
-        absence_ = {};
+        its = {};
         return;
     }
     const auto now = std::chrono::steady_clock::now();
-    absence& its = absence_;
     if (its.peer != where.peer || its.round != where.round || its.on != where.on)
         its = {where.peer, where.round, where.on, now, {}};
     its.time +=

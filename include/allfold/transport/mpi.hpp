@@ -279,8 +279,7 @@ class communicator : public transport_defaults {
     detail::control control_{job_, outbox_, known_, opened_, carrier_.get()};
     detail::shutdown shutdown_{job_, inbox_, outbox_, control_, tuning_, opened_, carrier_ != nullptr};
     allfold::detail::stall_timer stall_timer_, beside_timer_;
-    waiting beside_{};
-    clock::time_point beside_seen_{};
+    allfold::detail::looked_after beside_;
     detail::attendance attendance_{control_, tuning_.notice};
     allfold::background background_;
 };
@@ -357,11 +356,7 @@ template <class Work>
 void communicator::look_beside(const Work& work) {
     const waiting where = work.blocked_on();
     const auto now = clock::now();
-    const bool is_same = where.peer == beside_.peer && where.on == beside_.on && where.round == beside_.round;
-    if (where.peer < 0 || (!is_same && now - beside_seen_ < tuning_.notice)) return;
-    beside_ = where;
-    beside_seen_ = now;
-    require_progress(where, now, beside_timer_);
+    if (beside_.is_this(where, now, tuning_.notice)) require_progress(where, now, beside_timer_);
 }
 
 /// Throws if waiting is in vain, and notifies the ranks that this one has been waiting for too long.

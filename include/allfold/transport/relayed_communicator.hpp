@@ -122,6 +122,9 @@ class relayed_communicator : public transport_defaults {
     /// What `wait` does now and then: throws if waiting is in vain, and returns true if the work turns out to be done.
     template <pending_work Work>
     bool look_around(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
+    /// The same for work in flight here while this rank waits for something else.
+    template <class Work>
+    void look_beside(Work& work);
     void abandon() noexcept {
         const detail::cause cause = detail::current_cause();
         fail(cause);
@@ -247,6 +250,9 @@ class relayed_communicator : public transport_defaults {
             if (found != sent.end()) sent.erase(found);
         }
     }
+    template <class Work>
+    [[nodiscard]] bool require_presence(Work& work, const waiting& where, std::chrono::steady_clock::time_point now,
+                                        detail::stall_timer& timer);
     /// Asks the rank that this one waits for whether it is in this team, and makes the same call.
     void ask(const waiting& where) {
         detail::relayed_head head = head_for(where.peer, detail::relayed_head::kind::question);
@@ -297,7 +303,8 @@ class relayed_communicator : public transport_defaults {
     std::vector<bool> departed_;
     std::vector<unread> unread_;
     std::shared_ptr<detail::mailbox> mailbox_;
-    detail::stall_timer stall_timer_;
+    detail::stall_timer stall_timer_, beside_timer_;
+    detail::looked_after beside_;
     std::optional<failure> failure_;
     bool is_failure_announced_ = false;  // all members know of the failure
     detail::opened_lanes opened_;
@@ -422,15 +429,38 @@ bool relayed_communicator::look_around(Work& work, std::optional<std::chrono::st
     const waiting where = work.blocked_on();
     throw_if_failed(where.what);
     const auto now = std::chrono::steady_clock::now();
-    if (is_elsewhere(where.peer) && stall_timer_.is_notice_due(where, now, patience)) ask(where);
-    if (is_elsewhere(where.peer) && has_left(where.peer)) {
-        take_in();  // what it sent before it left
-        if (work.poll()) return true;
-        if (work.blocked_on().peer == where.peer)
-            throw error(errc::peer_failed, detail::text({where.what, ": rank ", rank_, " waits for rank ", where.peer,
-                                                         " of ", size(), ", which has returned without taking part"}));
-    }
+    if (require_presence(work, where, now, stall_timer_)) return true;
     if (deadline && now >= *deadline) time_out(where);
+    return false;
+}
+
+template <class Work>
+void relayed_communicator::look_beside(Work& work) {
+    const waiting where = work.blocked_on();
+    if (!is_elsewhere(where.peer)) {
+        work_near<Work> beside{*this, work};
+        static_cast<void>(inside_->look_around(beside, std::nullopt));
+        return;
+    }
+    take_in();
+    throw_if_failed(where.what);
+    const auto now = std::chrono::steady_clock::now();
+    if (beside_.is_this(where, now, patience)) static_cast<void>(require_presence(work, where, now, beside_timer_));
+}
+
+/// Throws if the work waits for a rank of another process that has left, and asks that rank now and then whether it
+/// takes part. Returns true if the work turns out to be done.
+template <class Work>
+bool relayed_communicator::require_presence(Work& work, const waiting& where, std::chrono::steady_clock::time_point now,
+                                            detail::stall_timer& timer) {
+    if (!is_elsewhere(where.peer)) return false;
+    if (timer.is_notice_due(where, now, patience)) ask(where);
+    if (!has_left(where.peer)) return false;
+    take_in();  // what it sent before it left
+    if (work.poll()) return true;
+    if (work.blocked_on().peer == where.peer)
+        throw error(errc::peer_failed, detail::text({where.what, ": rank ", rank_, " waits for rank ", where.peer,
+                                                     " of ", size(), ", which has returned without taking part"}));
     return false;
 }
 

@@ -34,4 +34,24 @@ class stall_timer {
     clock::time_point since_{}, next_notice_{};
 };
 
+/// Which of several things in flight a rank looks after while it waits for something else. It takes a while to find out
+/// that waiting is in vain, so this is one of them at a time, until it makes progress.
+class looked_after {
+  public:
+    using clock = std::chrono::steady_clock;
+
+    [[nodiscard]] bool is_this(const waiting& where, clock::time_point now,
+                               std::chrono::milliseconds patience) noexcept {
+        const bool is_same = where.peer == where_.peer && where.on == where_.on && where.round == where_.round;
+        if (where.peer < 0 || (!is_same && now - seen_ < patience)) return false;
+        where_ = where;
+        seen_ = now;
+        return true;
+    }
+
+  private:
+    waiting where_{};
+    clock::time_point seen_{};
+};
+
 }  // namespace allfold::detail
