@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
@@ -621,6 +622,52 @@ TEST_CASE("a call that one rank prepares is a mismatch with any that is not prep
                     outcomes, errc::mismatch,
                     {same ? "rank 0 calls all_reduce" : "rank 0 calls all_gather", "rank 1 prepares all_reduce"});
             }
+}
+
+TEST_CASE("so is an operation of several collectives that one rank prepares") {
+    for (const std::size_t n : lengths)
+        check_failure(outcomes_of(2,
+                                  [&](auto& comm) {
+                                      std::vector<int> x(n), y(n);
+                                      const auto first = allfold::all_reduce.with(x, sum());
+                                      const auto second = allfold::broadcast.with(y);
+                                      if (comm.rank() == 1) {
+                                          auto op = allfold::together.prepare(comm, first, second);
+                                          allfold::barrier(comm);
+                                      } else {
+                                          allfold::together(comm, first, second);
+                                      }
+                                  }),
+                      errc::mismatch, {"rank 0 calls all_reduce", "rank 1 prepares all_reduce"});
+}
+
+TEST_CASE("operations of several collectives make the same calls on all ranks, however late one is") {
+    using allfold::in_sync, allfold::out_sync;
+    for (const std::size_t n : lengths)
+        for (int late = 0; late < 3; ++late) {
+            const auto outcomes = outcomes_of(3, [&](auto& comm) {
+                const auto be_late = [&] {  // the others wait long enough to look what this rank calls
+                    if (comm.rank() == late) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+                };
+                std::vector<int> x(n, 1), y(n), sent(3 * n, comm.rank()), received;
+                partition layout = partition::even(0, 1);
+                auto exchange = allfold::all_to_all.start(comm, sent, std::vector{n, n, n}, received, layout);
+                be_late();
+                exchange.wait();
+                auto synchronised = allfold::all_reduce.start(comm, x, sum(), in_sync::all, out_sync::all);
+                be_late();
+                synchronised.wait();
+                auto several =
+                    allfold::together.start(comm, allfold::all_reduce.with(x, sum()), allfold::broadcast.with(y));
+                be_late();
+                several.wait();
+                expect(x == std::vector<int>(n, 9) && received.size() == 3 * n, "wrong result");
+            });
+            for (const outcome& each : outcomes) {
+                INFO(each.text);
+                CHECK(each.succeeded());
+            }
+        }
 }
 
 TEST_CASE("an operator that says on one rank only that it is commutative is a mismatch that names both") {

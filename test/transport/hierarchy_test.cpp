@@ -451,6 +451,27 @@ TEST_CASE("a rank of a hierarchy that waits for something else learns that what 
     }
 }
 
+TEST_CASE("a rank of a hierarchy notices that another one has returned, however many operations it has in flight") {
+    outcome mine;
+    static_cast<void>(outcomes_on_ranks(2, [&](auto& across) {
+        allfold::run(across, 1, [&](auto& comm) {
+            const auto team = allfold::subset(comm, {0, 1});
+            if (comm.rank() == 0) return;
+            std::vector<int> x(1000, 1);  // polling all of them takes longer than a nap
+            std::vector<allfold::operation> all;
+            for (int& each : x) all.push_back(allfold::all_reduce.start(comm, each, sum()));
+            try {
+                all.back().wait();
+            } catch (...) {
+                mine = outcome_of_exception();
+                throw;
+            }
+        });
+    }));
+    INFO(mine.text);
+    CHECK((mine.code == errc::peer_failed && mine.says("waits for rank 0")));
+}
+
 TEST_CASE("members of a team of a hierarchy that give different lists hear of it") {
     std::vector<outcome> all(4);
     static_cast<void>(outcomes_on_ranks(2, [&](auto& across) {

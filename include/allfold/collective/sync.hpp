@@ -144,8 +144,10 @@ outcome_of<V> issue_synchronised(Comm& comm, const Op& op, const operands_given<
         return handles::take(modes.out == out_sync::none ? issue_as(as_prepared, ends_early{}) : issue_as(as_prepared));
     };
     const auto prepare_all = [&] {
-        return detail::make_or_abort(
-            comm, [&] { return detail::prepare_synchronised(comm, Collective::promise.name, modes, limit, prepare); });
+        return detail::make_or_abort(comm, [&] {
+            const background::preparing_parts preparing(comm.background());
+            return detail::prepare_synchronised(comm, Collective::promise.name, modes, limit, prepare);
+        });
     };
     if (modes.out == out_sync::none && only_copies<Collective>(comm, data)) modes.out = out_sync::mine;
     if (modes.in != in_sync::all && modes.out == out_sync::mine) return issue_as(std::integral_constant<verb, V>{});

@@ -125,7 +125,7 @@ struct together_verbs {
     }
     template <communicator Comm, class... Parts>
     [[nodiscard]] persistent prepare(Comm& comm, Parts&&... parts) const {
-        return persistent(make_all(comm, std::forward<Parts>(parts)...));
+        return hand_out<verb::prepare>(make_all(comm, std::forward<Parts>(parts)...));
     }
 
   private:
@@ -147,9 +147,7 @@ struct together_verbs {
     }
     template <communicator Comm, class... Parts>
     [[nodiscard]] static operation begin(Comm& comm, Parts&&... parts) {
-        std::unique_ptr<pending> all = make_all(comm, std::forward<Parts>(parts)...);
-        all->start();
-        return operation(std::move(all));
+        return hand_out<verb::start>(make_all(comm, std::forward<Parts>(parts)...));
     }
     /// Runs the parts if the communicator remembers all of them; otherwise false.
     template <communicator Comm, class... Parts>
@@ -172,6 +170,7 @@ struct together_verbs {
                       "allfold: together takes calls: all_reduce.with(x, op), broadcast.with(y, root{1}), ...");
         if constexpr (are_calls) {
             require_outside_operator(comm, name_of_together);
+            const background::preparing_parts preparing(comm.background());
             typename composite<Comm>::tasks prepared;
             prepared.reserve(sizeof...(Parts));
             if constexpr (Comm::shares_memory) {

@@ -51,6 +51,10 @@ class composite : public task<Comm> {
     void check() const override {
         if (const pending* const first = first_unfinished()) first->check();
     }
+    void announce_prepared() override {
+        for (const auto& each : parts_)
+            if (each) each->announce_prepared();
+    }
     /// The part that is running looks around: what its peer sent before it left has to be taken in by that part.
     void look_around() noexcept override {
         if (pending* const first = first_unfinished()) return first->look_around();

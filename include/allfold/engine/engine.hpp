@@ -163,7 +163,7 @@ class engine {
         find_windows(all, what.options.window_bytes, where.own_lengths);
         find_notices(all);
         memory.stage_input = must_stage(all);
-        all.agreed.window_rows = where.own_lengths ? 0 : memory.window_rows;
+        all.agreed.window_rows = where.own_lengths || memory.fused ? 0 : memory.window_rows;
         all.agreed.largest_block = where.own_lengths ? 0 : where.blocks.largest();
         if (goal.cut == cut_for::ranks) sign_blocks(all.agreed, where.blocks);
         if (!where.own_lengths && rows.packable()) all.agreed.max_bytes = rows.packed_bytes(where.rows);

@@ -106,8 +106,12 @@ template <class Say>
     }
     if (here.permutation != there.permutation)
         return say(" permutes ", permutation_text(here), " permutes ", permutation_text(there));
-    if (here.window_rows != there.window_rows)
-        return say(" has windows of ", here.window_rows, " has windows of ", there.window_rows, " elements");
+    if (here.window_rows != there.window_rows) {
+        const auto windows = [](const signature& s) {
+            return s.window_rows == 0 ? std::string("no windows") : text({"windows of ", s.window_rows, " elements"});
+        };
+        return say(" has ", windows(here), " has ", windows(there));
+    }
     const std::string_view operation = comparable_part_of(here.operator_type);
     const bool is_lambda = operation.find("lambda") != std::string_view::npos;
     if (!is_lambda && std::string_view(here.schedule) != "automatic")
@@ -120,6 +124,7 @@ template <class Say>
 /// messages on these lanes for ever.
 template <class Comm>
 void announce_as_prepared(Comm& comm, lane first, unsigned lanes, signature what) {
+    if (comm.background().prepares_parts()) return;
     if (comm.restart_lane(first, lanes) == first) return;  // the transport has no others
     what.prepared = true;
     comm.announce(first, lanes, what);

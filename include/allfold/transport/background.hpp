@@ -338,6 +338,20 @@ class background {
         return runs_;
     }
 
+    /// Lives while parts of an operation are prepared, which may start on the lanes that they open: until then, other
+    /// ranks are not to hear that they are only prepared.
+    class preparing_parts {
+      public:
+        explicit preparing_parts(background& of) noexcept : of_(of) { ++of_.preparing_parts_; }
+        preparing_parts(const preparing_parts&) = delete;
+        preparing_parts& operator=(const preparing_parts&) = delete;
+        ~preparing_parts() { --of_.preparing_parts_; }
+
+      private:
+        background& of_;
+    };
+    [[nodiscard]] bool prepares_parts() const noexcept { return preparing_parts_ != 0; }
+
     class rank_context;
 
   private:
@@ -528,6 +542,7 @@ class background {
     std::atomic<progress_set*> progress_set_{nullptr};
     std::atomic<int> visits_{0};  // how many traversals are making progress on it, one within the other
     bool runs_ = false;
+    unsigned preparing_parts_ = 0;
     std::exception_ptr unseen_;
     bool has_seen_failure_ = false;
     std::uint32_t history_ = 0;

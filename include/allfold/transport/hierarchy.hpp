@@ -247,7 +247,7 @@ class hierarchical_communicator : public transport_defaults {
     allfold::background background_;
     team<relayed_communicator> flat_, messages_;
     bool has_ended_ = false;
-    unsigned turns_ = 0;
+    unsigned turns_ = 0, polls_ = 0;
     static constexpr std::chrono::milliseconds patience{100};
     absence absence_, absence_beside_;
     detail::looked_after beside_;
@@ -291,8 +291,11 @@ void hierarchical_communicator<Across>::wait(Work& work,
         return inside_.wait(inside, deadline);
     }
     constexpr unsigned check_interval = 64, spins = 256;
-    for (unsigned turn = 1; !work.poll(); ++turn) {  // never sleeps: no message from another process would wake it
-        if (turn % check_interval == 0 && look_around(work, deadline)) return;
+    for (unsigned turn = 1;; ++turn) {  // never sleeps: no message from another process would wake it
+        const bool ends = work.poll();
+        if (ends && !detail::goes_on(work)) return;
+        if (++polls_ % check_interval == 0 && look_around(work, deadline)) return;
+        if (ends) return;
         if (turn > spins) std::this_thread::yield();
     }
 }

@@ -307,6 +307,7 @@ class relayed_communicator : public transport_defaults {
     detail::looked_after beside_;
     std::optional<failure> failure_;
     bool is_failure_announced_ = false;  // all members know of the failure
+    unsigned polls_ = 0;                 // while it waits
     detail::opened_lanes opened_;
     detail::introductions introduced_{ranks_.size()};
     detail::known_signatures known_;
@@ -414,9 +415,11 @@ inline void relayed_communicator::learn_call(const detail::relayed_head& head, c
 template <pending_work Work>
 void relayed_communicator::wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
     constexpr unsigned check_interval = 64, spins = 256;
-    stall_timer_.begin();
-    for (unsigned turn = 1; !work.poll(); ++turn) {
-        if (turn % check_interval == 0 && look_around(work, deadline)) return;
+    for (unsigned turn = 1;; ++turn) {
+        const bool ends = work.poll();
+        if (ends && !detail::goes_on(work)) return;
+        if (++polls_ % check_interval == 0 && look_around(work, deadline)) return;
+        if (ends) return;
         if (turn > spins) std::this_thread::yield();  // the first thread of its process may need the core
     }
 }

@@ -66,7 +66,7 @@ class deferred_stages {
   public:
     static constexpr bool is_deferred = true;
 
-    explicit deferred_stages(Comm& comm) noexcept : comm_(comm) {}
+    explicit deferred_stages(Comm& comm) noexcept : comm_(comm), preparing_(comm.background()) {}
 
     template <class Work>
     void own(const Work& work) {
@@ -102,6 +102,7 @@ class deferred_stages {
 
   private:
     Comm& comm_;
+    background::preparing_parts preparing_;
     typename composite<Comm>::tasks parts_;
     std::vector<local_stage> own_;
 };

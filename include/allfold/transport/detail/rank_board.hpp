@@ -38,13 +38,10 @@ class alignas(line_bytes) announcements {
     void write(lane first, unsigned lanes, const signature& what, std::uint32_t hash = 0) noexcept {
         hash_ = hash;
         next_lane_ = first + lanes;
-        const std::uint64_t lanes_here = range{first, lanes}.word();
-        if (entries_[latest_ % entries_.size()].lanes.load(std::memory_order_relaxed) != lanes_here) ++latest_;
-        entry& e = entries_[latest_ % entries_.size()];
-        const auto version = e.version.load(std::memory_order_relaxed);
-        e.version.store(version + 1, std::memory_order_relaxed);
+        entry& e = entries_[++latest_ % entries_.size()];
+        e.version.store(2 * latest_ - 1, std::memory_order_relaxed);
         std::atomic_thread_fence(std::memory_order_release);
-        e.lanes.store(lanes_here, std::memory_order_relaxed);
+        e.lanes.store(range{first, lanes}.word(), std::memory_order_relaxed);
 #if defined(__GNUC__)
 #pragma GCC unroll 16
 #endif
@@ -53,7 +50,7 @@ class alignas(line_bytes) announcements {
             std::memcpy(&word, reinterpret_cast<const std::byte*>(&what) + i * sizeof word, sizeof word);
             e.raw[i].store(word, std::memory_order_relaxed);
         }
-        e.version.store(version + 2, std::memory_order_release);
+        e.version.store(2 * latest_, std::memory_order_release);
     }
     /// The same for one lane; cheap if it directly follows the lanes of a signature with the same hash, or is one of
     /// them.
@@ -67,7 +64,10 @@ class alignas(line_bytes) announcements {
         ++all.lanes;
         lanes.store(all.word(), std::memory_order_release);
     }
+    /// The latest one that has this lane.
     [[nodiscard, gnu::cold]] std::optional<signature> find(lane on) const noexcept {
+        std::optional<signature> found;
+        std::uint64_t latest = 0;
         for (const entry& e : entries_) {
             const auto version = e.version.load(std::memory_order_acquire);
             const range all = range::of(e.lanes.load(std::memory_order_acquire));
@@ -75,12 +75,11 @@ class alignas(line_bytes) announcements {
             for (std::size_t i = 0; i < words; ++i) raw[i] = e.raw[i].load(std::memory_order_relaxed);
             std::atomic_thread_fence(std::memory_order_acquire);
             if (version % 2 != 0 || version == 0 || version != e.version.load(std::memory_order_relaxed)) continue;
-            if (on - all.first >= all.lanes) continue;
-            signature what;
-            std::memcpy(static_cast<void*>(&what), raw.data(), sizeof what);
-            return what;
+            if (on - all.first >= all.lanes || version < latest) continue;
+            latest = version;
+            std::memcpy(static_cast<void*>(&found.emplace()), raw.data(), sizeof(signature));
         }
-        return std::nullopt;
+        return found;
     }
 
   private:
@@ -98,14 +97,14 @@ class alignas(line_bytes) announcements {
     static_assert(sizeof(signature) % sizeof(std::uint64_t) == 0);
     static constexpr std::size_t words = sizeof(signature) / sizeof(std::uint64_t);
     struct entry {
-        std::atomic<std::uint32_t> version{0};
+        std::atomic<std::uint64_t> version{0};  // even, and grows from one to the next; odd while it is being written
         std::atomic<std::uint64_t> lanes{0};
         std::array<std::atomic<std::uint64_t>, words> raw{};
     };
     std::array<entry, 8> entries_;
-    std::size_t latest_ = 0;
-    std::uint32_t hash_ = 0;  // of the latest one; 0 if not given
-    lane next_lane_ = 0;      // the one after the lanes of the latest one
+    std::uint64_t latest_ = 0;  // how many have been written
+    std::uint32_t hash_ = 0;    // of the latest one; 0 if not given
+    lane next_lane_ = 0;        // the one after the lanes of the latest one
 };
 
 }  // namespace allfold::detail

@@ -34,6 +34,16 @@ class stall_timer {
     clock::time_point since_{}, next_notice_{};
 };
 
+/// Whether a wait ends although its work is not done, to be continued by another one. Polls are counted over all of
+/// them, so that a rank looks around however short they are.
+template <class Work>
+[[nodiscard]] bool goes_on(const Work& work) {
+    if constexpr (requires { work.is_done(); })
+        return !work.is_done();
+    else
+        return false;
+}
+
 /// Which of several things in flight a rank looks after while it waits for something else. It takes a while to find out
 /// that waiting is in vain, so this is one of them at a time, until it makes progress.
 class looked_after {
