@@ -4,7 +4,6 @@
 #ifndef ALLFOLD_COMPILED  // which has this one
 template class allfold::detail::engine<allfold::thread_communicator>;
 #endif
-template class allfold::detail::engine<allfold::self>;
-template class allfold::detail::engine<test::remote>;
-template class allfold::detail::engine<allfold::relayed_communicator>;
-template class allfold::detail::engine<allfold::hierarchical_communicator<test::remote>>;
+
+#define TEST_INSTANTIATE(...) template __VA_ARGS__;
+#include "test/support/instantiations.hpp"

@@ -5,6 +5,10 @@
 /// What compilers read once for all tests, and the engines that tests find in engines.cpp. Tests nevertheless include
 /// what they use.
 
+#include <cstddef>
+#include <string>
+#include <vector>
+
 #include "allfold/allfold.hpp"
 #include "allfold/transport/hierarchy.hpp"
 #include "allfold/transport/relayed_communicator.hpp"
@@ -13,7 +17,7 @@
 #include "test/support/remote.hpp"
 
 extern template class allfold::detail::engine<allfold::thread_communicator>;
-extern template class allfold::detail::engine<allfold::self>;
-extern template class allfold::detail::engine<test::remote>;
-extern template class allfold::detail::engine<allfold::relayed_communicator>;
-extern template class allfold::detail::engine<allfold::hierarchical_communicator<test::remote>>;
+
+#define TEST_INSTANTIATE(...) extern template __VA_ARGS__;
+#include "test/support/instantiations.hpp"
+#undef TEST_INSTANTIATE
