@@ -346,6 +346,60 @@ TEST_CASE("a message that has come, and is never received, is found too, and so 
                                     "    a message of 8 bytes with tag 2" + lost + ", tag 2 (its 3rd call)");
 }
 
+TEST_CASE("a message that has come before one that its receiver sends to itself may be received first") {
+    const exploration found = explore(2, [](explored_communicator& comm) {
+        int x = comm.rank() + 1, first = 0, y = 0;
+        if (comm.rank() == 1) {
+            allfold::send(comm, x, to{0}, tag{1});
+            allfold::send(comm, x, to{0});
+            return 0;
+        }
+        allfold::receive(comm, y, from{1}, tag{1});
+        auto own = allfold::send.start(comm, x, to{0});
+        allfold::receive(comm, first, from{allfold::any});
+        allfold::receive(comm, y, from{allfold::any});
+        own.wait();
+        return first;
+    });
+    INFO(explain(found));
+    REQUIRE(!found.ok());
+    CHECK(found.first().what == verdict::different_values);
+}
+
+TEST_CASE("a message is lost although its sender still waits in the same call when its receiver returns") {
+    const exploration found = explore(
+        2,
+        [](explored_communicator& comm) {
+            int x = 1, y = 0;
+            if (comm.rank() == 1) return allfold::exchange(comm, x, to{0}, y, from{0}), void();
+            static_cast<void>(allfold::probe(comm, from{1}));  // looks at it, and never receives it
+            allfold::send(comm, x, to{1});
+        },
+        held());
+    INFO(explain(found));
+    REQUIRE(!found.ok());
+    CHECK(found.first().what == verdict::never_received);
+}
+
+TEST_CASE("a receive that refuses its message is a fault even if the program catches the exception") {
+    const auto catches = []<class Place>(explored_communicator& comm, Place place) {
+        const std::array<int, 2> x{};
+        try {
+            if (comm.rank() == 0) allfold::receive(comm, place, from{1});
+        } catch (const allfold::error&) {
+        }
+        if (comm.rank() == 1) allfold::send(comm, x, to{0});
+    };
+    const exploration longer = explore(2, [&](explored_communicator& comm) { catches(comm, std::array<int, 1>()); });
+    INFO(explain(longer));
+    REQUIRE(!longer.ok());
+    CHECK(longer.first().what == verdict::failed);
+    const exploration other = explore(2, [&](explored_communicator& comm) { catches(comm, std::array<float, 2>()); });
+    INFO(explain(other));
+    REQUIRE(!other.ok());
+    CHECK(other.first().what == verdict::disagreement);
+}
+
 TEST_CASE("a send to nobody is no choice") {
     const exploration found =
         explore(2, [](explored_communicator& comm) { allfold::send(comm, 5, to{allfold::none}); });

@@ -238,6 +238,11 @@ class explored_communicator final : public transport_defaults, private detail::e
     void look_for_ready(Pass pass) {
         if (world_.has_ready_sends && !is_running()) world_.look_once_more(self_, false, pass);
     }
+    /// A message to itself does not overtake those that have arrived.
+    template <class Pass>
+    void look_before_own(Pass pass) {
+        if (!is_running()) world_.look_once_more(self_, false, pass);
+    }
     void note_start(const void* operation) {
         ending& end = end_of(operation);
         end.channel.on = ends_++;
@@ -315,6 +320,19 @@ class explored_communicator final : public transport_defaults, private detail::e
     /// Called in a handler: the exception was thrown for the operation that `where` describes.
     void note_thrown(const waiting& where) noexcept {
         if (!is_cut && !world_.is_over(self_)) world_.of(self_).note_thrown(call_of(where), detail::current_cause());
+    }
+
+    /// Called from an exception handler: a receive refuses its message, which leaves the communicator sound. What else
+    /// a message throws is the business of whoever it concerns.
+    void note_refused_message() noexcept {
+        if (is_cut || world_.is_over(self_) || world_.tells_failures) return;
+        try {
+            throw;
+        } catch (const error& e) {
+            if (e.code() == errc::truncated || e.code() == errc::mismatch)
+                world_.of(self_).note_failure(detail::current_cause());
+        } catch (...) {
+        }
     }
 
     // Deadlines: time passes here only as the search says.
@@ -480,9 +498,7 @@ class explored_communicator final : public transport_defaults, private detail::e
     void note_unreceived() override {
         if (!background_.office) return;
         static_cast<const detail::post_office&>(*background_.office).for_each_held([this](const auto& each) {
-            if (detail::is_of_waiting_send(world_, ranks_[each.source], group_, each.head)) return;
-            world_.of(self_).unreceived.push_back(
-                detail::text_of_lost(world_, group_, each.head, ranks_[each.source], self_));
+            world_.of(self_).unreceived.push_back({group_, ranks_[each.source], each.head});
         });
     }
     /// What a message is, in words.
@@ -621,12 +637,13 @@ struct detail::task_hooks<explored_communicator> {
     static void look(explored_communicator& comm, const void* operation, Pass pass) {
         comm.look(operation, pass);
     }
-    static void before_message(explored_communicator& comm, bool is_received) {
+    static void before_message(explored_communicator& comm, bool is_received, bool is_to_itself) {
         comm.look_for_callbacks();
-        if (!is_received) return;
+        if (!is_received && !is_to_itself) return;
         post_office& office = office_of(comm);
         port_of<explored_communicator> port(comm, office);
-        comm.look_for_ready([&] { office.progress(port); });
+        const auto pass = [&] { office.progress(port); };
+        is_to_itself ? comm.look_before_own(pass) : comm.look_for_ready(pass);
     }
     static std::size_t start_message(explored_communicator& comm, const char* what, sending* out, const receiving* in,
                                      bool is_waited_for, const place& at) {
@@ -664,6 +681,7 @@ struct detail::task_hooks<explored_communicator> {
             if (why) std::rethrow_exception(why);
         } catch (...) {
             comm.note_thrown(failing.blocked_on());
+            if (is_of_messages(failing.blocked_on().on)) comm.note_refused_message();
         }
     }
     static void note_deadline(explored_communicator& comm, const void* operation) { comm.note_deadline(operation); }

@@ -33,7 +33,7 @@ struct task_hooks {
         pass();
     }
     /// A message is about to start.
-    static void before_message(Comm&, bool /*is_received*/) noexcept {}
+    static void before_message(Comm&, bool /*is_received*/, bool /*is_to_itself*/) noexcept {}
     /// A message starts, to one rank, from one, or both. Returns the number of the call, for those that wait for it.
     template <class Sending, class Receiving>
     static std::size_t start_message(Comm&, const char*, const Sending*, const Receiving*, bool /*is_waited_for*/,

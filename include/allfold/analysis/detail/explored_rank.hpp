@@ -14,6 +14,7 @@
 #include "allfold/analysis/detail/explored_mail.hpp"
 #include "allfold/analysis/detail/explored_memory.hpp"
 #include "allfold/analysis/detail/fibre.hpp"
+#include "allfold/message/detail/message_head.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/rank_list.hpp"
@@ -50,6 +51,13 @@ class explored_endpoint {
 
   protected:
     ~explored_endpoint() = default;
+};
+
+/// A message that was still held when a communicator ended.
+struct unreceived_message {
+    std::uint64_t group;
+    int from;  // in the world
+    message_head head;
 };
 
 /// Where a call is that has not begun, and on which team.
@@ -110,9 +118,9 @@ struct explored_rank {
     std::uint64_t observable_events = 0;           // events that let someone tell a deadline before from one after
     std::vector<explored_channel> listens;         // the channels for news, on its communicators
     std::vector<explored_call> calls;
-    explored_memory memory;               // of its operations in flight
-    std::vector<std::string> unreceived;  // messages still held when a communicator ended
-    noted_place next;                     // where its next call is, if the program says so
+    explored_memory memory;  // of its operations in flight
+    std::vector<unreceived_message> unreceived;
+    noted_place next;  // where its next call is, if the program says so
 
     /// Forgets the last execution; what has been allocated is used again.
     void begin() {

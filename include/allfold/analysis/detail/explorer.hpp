@@ -490,8 +490,9 @@ class explorer {
                 lost.push_back(text_of_leftover(world_, to, from, first));
         });
         for (int r = 0; r < world_.size(); ++r) {
-            const auto& held = world_.of(r).unreceived;
-            if (counts(r)) lost.insert(lost.end(), held.begin(), held.end());
+            for (const unreceived_message& each : world_.of(r).unreceived)
+                if (counts(r) && !is_of_waiting_send(world_, each.from, each.group, each.head))
+                    lost.push_back(text_of_lost(world_, each.group, each.head, each.from, r));
         }
         std::ranges::sort(lost);
         std::string all;

@@ -91,7 +91,8 @@ class message_task final : public task<Comm>, private open_message {
 
     void start() override {
         this->comm_->background().take_over();
-        hooks::before_message(*this->comm_, in() != nullptr);
+        hooks::before_message(*this->comm_, in() != nullptr,
+                              out() != nullptr && out()->receiver == this->comm_->rank());
         office_.in_flight().enter(*this);
         try {
             begin_run();
