@@ -121,7 +121,7 @@ template <class Say>
 }
 
 /// Announces that a call is only prepared: each start has lanes of its own, so a rank that calls it instead waits for
-/// messages on these lanes for ever.
+/// messages on these lanes for ever. Parts of an operation may start here, and are not.
 template <class Comm>
 void announce_as_prepared(Comm& comm, lane first, unsigned lanes, signature what) {
     if (comm.background().prepares_parts()) return;
