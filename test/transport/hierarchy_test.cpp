@@ -472,6 +472,31 @@ TEST_CASE("a rank of a hierarchy notices that another one has returned, however 
     CHECK((mine.code == errc::peer_failed && mine.says("waits for rank 0")));
 }
 
+TEST_CASE("a rank of a hierarchy that returns without joining a team releases those that have") {
+    for (const bool is_early : {false, true}) {
+        outcome mine;
+        std::atomic<bool> waits = false;
+        on_threads_of_threads(2, 2, [&](auto& comm) {
+            int x = 0;
+            if (comm.rank() == 0) {
+                mine = outcome_of([&] {
+                    const auto team = allfold::subset(comm, {0, 3});
+                    waits = true;
+                    allfold::barrier(*team);
+                });
+                allfold::send(comm, x, allfold::to{2});
+            } else if (comm.rank() == 2) {
+                allfold::receive(comm, x, allfold::from{0});  // its process runs on
+            } else {
+                while (!is_early && !waits) std::this_thread::yield();
+                if (!is_early) std::this_thread::sleep_for(30ms);  // until rank 0 has asked
+            }
+        });
+        INFO(mine.text);
+        CHECK((mine.code == errc::peer_failed && mine.says("rank 0 waits for rank 1 of 2")));
+    }
+}
+
 TEST_CASE("members of a team of a hierarchy that give different lists hear of it") {
     std::vector<outcome> all(4);
     static_cast<void>(outcomes_on_ranks(2, [&](auto& across) {

@@ -166,6 +166,7 @@ class hierarchical_communicator : public transport_defaults {
             messages_ = {};
         else
             relay_->note_silent(rank());
+        relay_->note_left(rank());
     }
 
   private:

@@ -68,9 +68,10 @@ namespace detail {
 ///   sending operation and older ones, plus those of later operations in flight.
 /// - Members that give different lists, or make different calls, learn of it with the first message between them, or,
 ///   if there is none, when one has waited for another for some milliseconds; so do ranks that wait for a rank that is
-///   in no team, or that can no longer join, since a team that it would be formed from has failed or has been left. A
-///   process remembers, for each of its threads, 64 teams that the thread is not in, and 64 that it has left; members
-///   of older teams, and members in the same process, wait until the rank that they wait for has returned.
+///   in no team, or that can no longer join, since it has returned, or since a team that it would be formed from has
+///   failed or has been left. A process remembers, for each of its threads, 64 teams that the thread is not in, and 64
+///   that it has left; members of older teams, and members in the same process, wait until the rank that they wait for
+///   has returned.
 class relayed_communicator : public transport_defaults {
   public:
     static constexpr bool shares_memory = false;

@@ -185,6 +185,7 @@ class relay {
             if (head.team == messages && std::ranges::find(silent_, head.to % threads_) != silent_.end())
                 return answer_departed(head);
             if (std::ranges::find(outsiders_, std::pair(head.team, head.to)) != outsiders_.end()) return refuse(head);
+            if (has_left(head.to)) return answer_departed(head);
         }
         const std::shared_ptr<mailbox> box = find_or_make(head.team, head.to);
         refuse_others(*box, head);
@@ -215,6 +216,17 @@ class relay {
     void note_end_of_forming(std::uint64_t team, int rank) {
         const std::lock_guard lock(mutex_);
         end_forming_of(team, rank);
+    }
+    /// Notes that a rank of the hierarchy has returned: it joins no team any more.
+    void note_left(int rank) {
+        const std::lock_guard lock(mutex_);
+        left_.push_back(rank % threads_);
+        std::erase_if(mailboxes_, [&](const auto& each) {
+            const auto& [of, box] = each;
+            const bool is_in_vain = of.second == rank && !box->members;
+            for (std::size_t i = 0; is_in_vain && i < box->in.size(); ++i) answer_departed(box->in[i].head());
+            return is_in_vain;
+        });
     }
     [[nodiscard]] std::vector<relayed_message> take_news(mailbox& from) {
         const std::lock_guard lock(mutex_);
@@ -356,6 +368,9 @@ class relay {
         }
         return false;
     }
+    [[nodiscard]] bool has_left(int rank) const noexcept {
+        return std::ranges::find(left_, rank % threads_) != left_.end();
+    }
     void refuse_others(const mailbox& box, const relayed_head& what) {
         if (box.members && *box.members != what.members) refuse(what);
     }
@@ -415,7 +430,7 @@ class relay {
     teams_and_ranks outsiders_;  // a team, and a rank that is not in it
     teams_and_ranks ended_;      // a team, and a rank that has left it or knows that it has failed
     std::shared_ptr<thread_world> world_of_messages_;
-    std::vector<int> silent_;  // threads
+    std::vector<int> silent_, left_;  // threads
     std::atomic<bool> failed_{false};
     cause failure_;
     heap_array<std::atomic<bool>> without_leader_, finished_;  // processes
