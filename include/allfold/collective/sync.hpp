@@ -145,7 +145,7 @@ outcome_of<V> issue_synchronised(Comm& comm, const Op& op, const operands_given<
     };
     const auto prepare_all = [&] {
         return detail::make_or_abort(comm, [&] {
-            const background::preparing_parts preparing(comm.background());
+            const background::preparing_parts preparing;
             return detail::prepare_synchronised(comm, Collective::promise.name, modes, limit, prepare);
         });
     };

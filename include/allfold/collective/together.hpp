@@ -170,7 +170,7 @@ struct together_verbs {
                       "allfold: together takes calls: all_reduce.with(x, op), broadcast.with(y, root{1}), ...");
         if constexpr (are_calls) {
             require_outside_operator(comm, name_of_together);
-            const background::preparing_parts preparing(comm.background());
+            const background::preparing_parts preparing;
             typename composite<Comm>::tasks prepared;
             prepared.reserve(sizeof...(Parts));
             if constexpr (Comm::shares_memory) {

@@ -193,7 +193,7 @@ class engine {
         }
         const bool lent = all.comm.lends(largest * row_bytes, all.rows.packable());
         if (!window_bytes && all.rows.packable() && all.goal.cut != cut_for::pairs &&
-            both_store(all.comm, all.schedule, all.goal.folds, largest * row_bytes)) {
+            detail::both_store(all.comm, all.schedule, all.goal.folds, largest * row_bytes)) {
             memory.fused = fused_pass_of(all.schedule);
             return;
         }

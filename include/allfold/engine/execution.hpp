@@ -40,7 +40,7 @@ class execution {
 
     /// Called after `open` if it does not start at once.
     void announce_prepared() {
-        announce_as_prepared(all_.comm, first_lane_, static_cast<unsigned>(windows_), all_.agreed);
+        detail::announce_as_prepared(all_.comm, first_lane_, static_cast<unsigned>(windows_), all_.agreed);
     }
     /// Announces what runs here again, since peers remember the latest lanes only. Called before each start that does
     /// not directly follow `open`.

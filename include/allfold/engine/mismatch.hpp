@@ -13,6 +13,7 @@
 #include "allfold/engine/list_text.hpp"
 #include "allfold/engine/options.hpp"
 #include "allfold/error.hpp"
+#include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
 
 /// @file
@@ -124,7 +125,7 @@ template <class Say>
 /// messages on these lanes for ever. Parts of an operation may start here, and are not.
 template <class Comm>
 void announce_as_prepared(Comm& comm, lane first, unsigned lanes, signature what) {
-    if (comm.background().prepares_parts()) return;
+    if (background::prepares_parts()) return;
     if (comm.restart_lane(first, lanes) == first) return;  // the transport has no others
     what.prepared = true;
     comm.announce(first, lanes, what);

@@ -43,7 +43,7 @@ class short_task : public task<Comm> {
     }
     void announce_prepared() final {
         all_.comm.announce_again(all_.on, all_.what.agreed, all_.what.hash);
-        announce_as_prepared(all_.comm, all_.on, 1, all_.what.agreed);
+        detail::announce_as_prepared(all_.comm, all_.on, 1, all_.what.agreed);
     }
     void wait_briefly() noexcept final {
         if (all_.comm.background().is_running()) return;

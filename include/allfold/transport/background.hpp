@@ -338,19 +338,18 @@ class background {
         return runs_;
     }
 
-    /// Lives while parts of an operation are prepared, which may start on the lanes that they open: until then, other
-    /// ranks are not to hear that they are only prepared.
+    /// Lives while this thread prepares parts of an operation, which may start on the lanes that they open: until then,
+    /// other ranks are not to hear that they are only prepared. Parts may be those of a team of the communicator.
     class preparing_parts {
       public:
-        explicit preparing_parts(background& of) noexcept : of_(of) { ++of_.preparing_parts_; }
+        preparing_parts() { ++progress_set::mine().preparing_parts; }
         preparing_parts(const preparing_parts&) = delete;
         preparing_parts& operator=(const preparing_parts&) = delete;
-        ~preparing_parts() { --of_.preparing_parts_; }
-
-      private:
-        background& of_;
+        ~preparing_parts() { --progress_set::of_this_thread->preparing_parts; }
     };
-    [[nodiscard]] bool prepares_parts() const noexcept { return preparing_parts_ != 0; }
+    [[nodiscard]] static bool prepares_parts() noexcept {
+        return progress_set::of_this_thread != nullptr && progress_set::of_this_thread->preparing_parts != 0;
+    }
 
     class rank_context;
 
@@ -373,6 +372,7 @@ class background {
       public:
         bool is_timed = false;  // some operation may have a deadline; for its own thread, like is_traversing_
         unsigned timed_starts = 0;
+        unsigned preparing_parts = 0;
 
         void note_timed() noexcept {
             is_timed = true;
@@ -542,7 +542,6 @@ class background {
     std::atomic<progress_set*> progress_set_{nullptr};
     std::atomic<int> visits_{0};  // how many traversals are making progress on it, one within the other
     bool runs_ = false;
-    unsigned preparing_parts_ = 0;
     std::exception_ptr unseen_;
     bool has_seen_failure_ = false;
     std::uint32_t history_ = 0;

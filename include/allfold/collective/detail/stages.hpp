@@ -66,7 +66,7 @@ class deferred_stages {
   public:
     static constexpr bool is_deferred = true;
 
-    explicit deferred_stages(Comm& comm) noexcept : comm_(comm), preparing_(comm.background()) {}
+    explicit deferred_stages(Comm& comm) : comm_(comm) {}
 
     template <class Work>
     void own(const Work& work) {

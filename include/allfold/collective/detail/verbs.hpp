@@ -329,7 +329,8 @@ template <class Collective, class Comm, class... Options>
         const int cut = mine.blocks();
         const partition blocks = partition::even(bytes, std::max(1, cut));
         const std::size_t largest = blocks.largest();
-        if (Collective::promise.cut != cut_for::pairs && both_store(comm, mine, Collective::promise.folds, largest))
+        if (Collective::promise.cut != cut_for::pairs &&
+            detail::both_store(comm, mine, Collective::promise.folds, largest))
             return own;
         const bool lent = comm.lends(largest, true);
         std::size_t copied = 0;
