@@ -275,8 +275,9 @@ struct transport_defaults {
     /// Whether `wait` may sleep until its own transport wakes it; otherwise it only polls and yields.
     static constexpr bool sleeps = true;
     /// Does for lanes that are already open what `open` does for new ones: makes the signature available to peers that
-    /// call `announced`. Called at each start of a prepared collective. Without it, mismatches between prepared
-    /// collectives are explained less well.
+    /// call `announced`; the latest one counts. Called when a collective is prepared, if each start has other lanes,
+    /// and at each of its starts. Without it, mismatches between prepared collectives are explained less well, and a
+    /// collective that is called on one rank and prepared on another one hangs.
     void announce(lane, unsigned, const signature&) noexcept {}
     /// The first lane of an operation from its first start as a prepared one on, given the first of those that it
     /// opened. A transport whose `open` counts lanes modulo 2^32 returns one that is never opened, so that an old
