@@ -64,19 +64,25 @@ template <class Say>
                          : list_difference_text(here.lists, there.lists, say);
 }
 
+[[nodiscard, gnu::cold]] inline std::string call_text(const signature& s) {
+    const char* const verb = s.prepared ? "prepares " : "calls ";
+    return *s.schedule ? text({verb, s.what, " (", s.schedule, ")"}) : text({verb, s.what});
+}
+[[nodiscard, gnu::cold]] inline std::string blocks_text(const signature& s) {
+    return text({s.smallest_block, " to ", s.largest_block});
+}
+[[nodiscard, gnu::cold]] inline std::string windows_text(const signature& s) {
+    return s.window_rows == 0 ? std::string("no windows") : text({"windows of ", s.window_rows, " elements"});
+}
+
 /// The first difference between two signatures, "here" against "there".
 [[nodiscard, gnu::cold]] inline std::string difference_text(const signature& here, const signature& there, int rank,
                                                             int peer) {
     const auto say = [&](const char* mine, text_piece a, const char* its, text_piece b, const char* end = "") {
         return text({"rank ", rank, mine, a, ", but rank ", peer, its, b, end});
     };
-    if (comparable_part_of(here.what) != comparable_part_of(there.what) || here.prepared != there.prepared) {
-        const auto call = [](const signature& s) {
-            const char* const verb = s.prepared ? "prepares " : "calls ";
-            return *s.schedule ? text({verb, s.what, " (", s.schedule, ")"}) : text({verb, s.what});
-        };
-        return say(" ", call(here), " ", call(there));
-    }
+    if (comparable_part_of(here.what) != comparable_part_of(there.what) || here.prepared != there.prepared)
+        return say(" ", call_text(here), " ", call_text(there));
     if (here.ranks != there.ranks) return say(" runs with ", here.ranks, " with ", there.ranks, " ranks");
     if (std::string words = arrangement_difference_text(here, there, say); !words.empty()) return words;
     if (here.elements != there.elements) return say(" has ", here.elements, " has ", text_of_elements(there.elements));
@@ -93,12 +99,9 @@ template <class Say>
     if (here.largest_block != there.largest_block)
         return say(" cuts blocks of up to ", here.largest_block, " cuts blocks of up to ", there.largest_block,
                    " elements");
-    if (here.borders != there.borders) {
-        const auto blocks = [](const signature& s) { return text({s.smallest_block, " to ", s.largest_block}); };
-        if (here.smallest_block != there.smallest_block)
-            return say(" cuts blocks of ", blocks(here), " cuts blocks of ", blocks(there), " elements");
-        return say(" cuts blocks of ", blocks(here), " cuts blocks of ", blocks(there), " elements in another order");
-    }
+    if (here.borders != there.borders)
+        return say(" cuts blocks of ", blocks_text(here), " cuts blocks of ", blocks_text(there),
+                   here.smallest_block != there.smallest_block ? " elements" : " elements in another order");
     if (here.permutation != there.permutation && std::string_view(here.what) != "permute") {
         const char* const what =
             " pass tensor lists of different lengths, different shard lists, or tensors with different extents before "
@@ -107,12 +110,7 @@ template <class Say>
     }
     if (here.permutation != there.permutation)
         return say(" permutes ", permutation_text(here), " permutes ", permutation_text(there));
-    if (here.window_rows != there.window_rows) {
-        const auto windows = [](const signature& s) {
-            return s.window_rows == 0 ? std::string("no windows") : text({"windows of ", s.window_rows, " elements"});
-        };
-        return say(" has ", windows(here), " has ", windows(there));
-    }
+    if (here.window_rows != there.window_rows) return say(" has ", windows_text(here), " has ", windows_text(there));
     const std::string_view operation = comparable_part_of(here.operator_type);
     const bool is_lambda = operation.find("lambda") != std::string_view::npos;
     if (!is_lambda && std::string_view(here.schedule) != "automatic")
