@@ -21,6 +21,7 @@
 #include "allfold/data/raw_rows.hpp"
 #include "allfold/data/records.hpp"
 #include "allfold/data/tensor_view.hpp"
+#include "allfold/data/tensors.hpp"
 #include "allfold/engine/options.hpp"
 #include "allfold/schedule/mirrored_doubling.hpp"
 #include "allfold/schedule/recursive_doubling.hpp"
@@ -228,6 +229,19 @@ TEST_CASE("different windows are a mismatch") {
         allfold::all_to_all(comm, x, allfold::window{comm.rank() == 1 ? 400U : 800U});
     });
     check_failure(pairs, errc::mismatch, {"all_to_all", "rank 1", "windows of 100", "windows of 200", "elements"});
+}
+
+TEST_CASE("a window that only one of two ranks names is a mismatch, also if it holds a whole block") {
+    const auto outcomes = outcomes_of(2, [](auto& comm) {
+        std::vector<int> a(100000), b(100000), all_a(200000), all_b(200000);
+        const allfold::tensors mine{a, b}, all{all_a, all_b};
+        if (comm.rank() == 0)
+            allfold::all_gather(comm, mine, all, allfold::window{1U << 30});
+        else
+            allfold::all_gather(comm, mine, all);
+    });
+    check_failure(outcomes, errc::mismatch,
+                  {"all_gather", "rank 0 has windows of 200000 elements", "rank 1 has no windows"});
 }
 
 TEST_CASE("different partitions of the same total are a mismatch that tells of both") {
