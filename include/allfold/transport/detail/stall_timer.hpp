@@ -10,6 +10,10 @@
 
 namespace allfold::detail {
 
+[[nodiscard]] inline bool is_same_wait(const waiting& a, const waiting& b) noexcept {
+    return a.peer == b.peer && a.on == b.on && a.round == b.round;
+}
+
 /// How long this rank has been stuck, and where.
 class stall_timer {
   public:
@@ -18,7 +22,7 @@ class stall_timer {
     void begin() noexcept { *this = {}; }
     /// Whether it is time to notify the peer: first after `notice`, then at intervals of ten times `notice`.
     [[nodiscard]] bool is_notice_due(const waiting& where, clock::time_point now, std::chrono::milliseconds notice) {
-        if (where.peer != where_.peer || where.on != where_.on || where.round != where_.round) {
+        if (!detail::is_same_wait(where, where_)) {
             where_ = where;
             since_ = now;
             next_notice_ = now + notice;
@@ -52,8 +56,7 @@ class looked_after {
 
     [[nodiscard]] bool is_this(const waiting& where, clock::time_point now,
                                std::chrono::milliseconds patience) noexcept {
-        const bool is_same = where.peer == where_.peer && where.on == where_.on && where.round == where_.round;
-        if (where.peer < 0 || (!is_same && now - seen_ < patience)) return false;
+        if (where.peer < 0 || (!detail::is_same_wait(where, where_) && now - seen_ < patience)) return false;
         where_ = where;
         seen_ = now;
         return true;
