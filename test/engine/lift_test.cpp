@@ -16,6 +16,7 @@
 #include "test/support/catch.hpp"
 #include "test/support/oracle.hpp"
 #include "test/support/ranks.hpp"
+#include "test/support/sanitized.hpp"
 
 using namespace test;
 using allfold::mean;
@@ -65,7 +66,7 @@ constexpr int group_sizes_here[] = {1, 3};
 constexpr int group_sizes_here[] = {1, 2, 3, 4};
 #endif
 /// Short enough for a cell, short enough for a slot, and long enough to be lent and folded in one pass.
-constexpr std::size_t lengths[] = {1, 700, 100000};
+constexpr std::size_t lengths[] = {1, 700, fewer_if_sanitized(100000U, 20000U)};
 
 template <class Range>
 void expect_all(const Range& got, double value, const char* where) {

@@ -10,6 +10,7 @@
 #include "test/support/catch.hpp"
 #include "test/support/random_program.hpp"
 #include "test/support/ranks.hpp"
+#include "test/support/sanitized.hpp"
 #include "test/support/watchdog.hpp"
 
 /// @file
@@ -32,11 +33,7 @@ void run_program(unsigned seed, int size, const allfold::thread_tuning& tuning) 
         tuning));
 }
 
-#ifdef ALLFOLD_TEST_SANITIZED
-constexpr unsigned programs = 12;
-#else
-constexpr unsigned programs = 40;
-#endif
+constexpr unsigned programs = fewer_if_sanitized(40, 4);
 
 }  // namespace
 
@@ -56,7 +53,7 @@ TEST_CASE("random programs of two ranks give what a sequential one gives, with s
 }
 
 TEST_CASE("random programs of teams of a hierarchy give what a sequential one gives") {
-    for (unsigned seed = 2000; seed < 2012; ++seed) {
+    for (unsigned seed = 2000; seed < 2000 + fewer_if_sanitized(12U, 4U); ++seed) {
         const int groups = 1 + static_cast<int>(seed % 3), threads = 1 + static_cast<int>(seed / 3 % 3);
         INFO("seed " << seed << ", " << groups << " groups of " << threads);
         const auto outcomes = outcomes_on_ranks(

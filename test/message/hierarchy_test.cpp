@@ -21,6 +21,7 @@
 #include "test/support/catch.hpp"
 #include "test/support/oracle.hpp"
 #include "test/support/ranks.hpp"
+#include "test/support/sanitized.hpp"
 
 // The other tests in this folder run on hierarchies too, as on all transports. Over MPI: test/mpi/messages.cpp.
 
@@ -51,7 +52,7 @@ std::vector<outcome> outcomes_of_threads(Fn fn) {
 
 TEST_CASE("random programs of messages and collectives between any threads of any processes") {
     const unsigned first = std::random_device{}();
-    for (unsigned seed = first; seed < first + 3; ++seed) {
+    for (unsigned seed = first; seed < first + fewer_if_sanitized(3U, 1U); ++seed) {
         INFO("seed " << seed);
         std::mt19937 random(seed);
         for (const int size : {4, 6}) {
@@ -63,7 +64,7 @@ TEST_CASE("random programs of messages and collectives between any threads of an
 
 TEST_CASE("every rank of a hierarchy gets a message of every other one, whichever comes first") {
     on_hierarchies(6, [](auto& comm) {
-        for (int turn = 0; turn < 20; ++turn) {
+        for (int turn = 0; turn < fewer_if_sanitized(20, 6); ++turn) {
             int total = 1;
             operation sum = allfold::all_reduce.start(comm, total, allfold::sum());
             std::vector<operation> sent;

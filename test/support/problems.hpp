@@ -14,6 +14,7 @@
 #include "allfold/data/partition.hpp"
 #include "allfold/engine/options.hpp"
 #include "test/support/oracle.hpp"
+#include "test/support/sanitized.hpp"
 
 /// @file
 /// The operand sizes, windows, roots and partitions with which every collective is tested on any transport.
@@ -30,18 +31,15 @@ std::size_t long_enough_to_lend(int ranks) {
     return static_cast<std::size_t>(ranks) * (copied_bytes / sizeof(T) + 100);
 }
 
-#ifdef ALLFOLD_TEST_SANITIZED
-inline constexpr int most_that_lend = 3, most_with_all_roots = 3;
-#else
-inline constexpr int most_that_lend = 8, most_with_all_roots = 5;
-#endif
+inline constexpr int most_that_lend = fewer_if_sanitized(8, 3), most_with_all_roots = fewer_if_sanitized(5, 3);
+inline constexpr std::size_t many_elements = fewer_if_sanitized(259, 67);
 
-/// Few elements and many: none, around the number of ranks, some hundreds; for plain bytes, also enough to be lent.
+/// Few elements and many: none, around the number of ranks, more; for plain bytes, also enough to be lent.
 template <class Algebra>
 std::vector<problem<Algebra>> problems_for(int ranks) {
     const auto P = static_cast<std::size_t>(ranks);
     std::vector<problem<Algebra>> problems;
-    for (const std::size_t n : {std::size_t{0}, std::size_t{1}, P - 1, P, P + 1, std::size_t{259}})
+    for (const std::size_t n : {std::size_t{0}, std::size_t{1}, P - 1, P, P + 1, many_elements})
         problems.emplace_back(ranks, n);
     using element = typename Algebra::element;
     if (std::is_trivially_copyable_v<element> && ranks <= most_that_lend && (ranks == 2 || ranks == 3 || ranks == 8))

@@ -31,6 +31,7 @@
 #include "test/support/hierarchies.hpp"
 #include "test/support/problems.hpp"
 #include "test/support/ranks.hpp"
+#include "test/support/sanitized.hpp"
 #include "test/support/teams.hpp"
 #include "test/support/wrapping.hpp"
 
@@ -46,6 +47,7 @@ static_assert(allfold::communicator<allfold::hierarchical_communicator<allfold::
 TEMPLATE_TEST_CASE("a hierarchy folds in rank order", "", words, matrices) {
     for (const int processes : {1, 2, 3})
         for (const int threads : {1, 2, 4}) {
+            if (processes * threads > fewer_if_sanitized(12, 6)) continue;
             const auto problems = problems_for<TestType>(processes * threads);
             on_threads_of_threads(processes, threads, [&](auto& comm) {
                 for (const auto& p : problems) {
@@ -61,6 +63,7 @@ TEMPLATE_TEST_CASE("a hierarchy folds in rank order", "", words, matrices) {
 TEMPLATE_TEST_CASE("a hierarchy moves blocks", "", words, matrices) {
     for (const int processes : {1, 2, 3})
         for (const int threads : {1, 2, 4}) {
+            if (processes * threads > fewer_if_sanitized(12, 6)) continue;
             const auto problems = problems_for<TestType>(processes * threads);
             on_threads_of_threads(processes, threads, [&](auto& comm) {
                 const std::string group = " in " + std::to_string(threads);
@@ -598,11 +601,7 @@ TEST_CASE("a rank that only sends to another process does not run ahead without 
 }
 
 TEST_CASE("thousands of operations in flight on a hierarchy end") {
-#ifdef ALLFOLD_TEST_SANITIZED
-    constexpr std::size_t count = 1000;
-#else
-    constexpr std::size_t count = 20000;
-#endif
+    constexpr std::size_t count = fewer_if_sanitized(20000, 1000);
     on_threads_of_threads(2, 2, [&](auto& comm) {
         std::vector<int> x(count, 1);
         std::vector<allfold::operation> ops;

@@ -23,6 +23,7 @@
 #include "test/support/catch.hpp"
 #include "test/support/oracle.hpp"
 #include "test/support/ranks.hpp"
+#include "test/support/sanitized.hpp"
 
 // Several operations in flight between threads: none of them blocks an older one.
 
@@ -108,11 +109,7 @@ void start_many(std::size_t communicators, std::size_t each, const thread_tuning
 }  // namespace
 
 TEST_CASE("thousands of operations are started before any other rank comes, on one communicator and on several") {
-#ifdef ALLFOLD_TEST_SANITIZED
-    constexpr int fewer = 3;
-#else
-    constexpr int fewer = 0;
-#endif
+    constexpr int fewer = fewer_if_sanitized(0, 3);
     start_many(1, std::size_t{1} << (16 - fewer), {});
     start_many(16, std::size_t{1} << (12 - fewer), {});
     start_many(2, std::size_t{1} << (11 - fewer), impatient);
@@ -291,11 +288,7 @@ class part_of_program {
     }
 };
 
-#ifdef ALLFOLD_TEST_SANITIZED
-constexpr unsigned programs = 80, turns_of_each = 10;
-#else
-constexpr unsigned programs = 300, turns_of_each = 12;
-#endif
+constexpr unsigned programs = fewer_if_sanitized(300, 40), turns_of_each = fewer_if_sanitized(12, 10);
 
 }  // namespace
 
