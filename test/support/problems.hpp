@@ -32,14 +32,14 @@ std::size_t long_enough_to_lend(int ranks) {
 }
 
 inline constexpr int most_that_lend = fewer_if_sanitized(8, 3), most_with_all_roots = fewer_if_sanitized(5, 3);
-inline constexpr std::size_t many_elements = fewer_if_sanitized(259, 67);
+inline constexpr std::size_t long_operand = fewer_if_sanitized(259, 67);
 
 /// Few elements and many: none, around the number of ranks, more; for plain bytes, also enough to be lent.
 template <class Algebra>
 std::vector<problem<Algebra>> problems_for(int ranks) {
     const auto P = static_cast<std::size_t>(ranks);
     std::vector<problem<Algebra>> problems;
-    for (const std::size_t n : {std::size_t{0}, std::size_t{1}, P - 1, P, P + 1, many_elements})
+    for (const std::size_t n : {std::size_t{0}, std::size_t{1}, P - 1, P, P + 1, long_operand})
         problems.emplace_back(ranks, n);
     using element = typename Algebra::element;
     if (std::is_trivially_copyable_v<element> && ranks <= most_that_lend && (ranks == 2 || ranks == 3 || ranks == 8))
