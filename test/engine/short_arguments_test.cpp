@@ -27,6 +27,7 @@
 #include "test/support/catch.hpp"
 #include "test/support/oracle.hpp"
 #include "test/support/ranks.hpp"
+#include "test/support/sanitized.hpp"
 #include "test/support/short_calls.hpp"
 
 /// @file
@@ -41,7 +42,7 @@ namespace {
 
 using wide_sum = widened<allfold::sum, double>;
 constexpr auto tree = allfold::order::tree;
-constexpr std::size_t lengths[] = {0, 1, 2, 3, 7, 64, 300, 1500};
+constexpr std::size_t lengths[] = {0, 1, 2, 3, 7, 64, 300, fewer_if_sanitized(1500U, 600U)};
 
 /// Makes a call three times. If `is_short`, the last two must take the short path.
 template <class Call>

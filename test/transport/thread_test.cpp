@@ -26,6 +26,7 @@
 #include "test/support/catch.hpp"
 #include "test/support/oracle.hpp"
 #include "test/support/ranks.hpp"
+#include "test/support/sanitized.hpp"
 
 using namespace test;
 using namespace std::chrono_literals;
@@ -361,7 +362,7 @@ TEST_CASE("any sequence of posts and receives delivers every message once, in or
         pair p(tuning);
         constexpr std::size_t some_sizes[] = {0, 1, 48, 112, 113, 190, 210, 3000, 40000};
         bool fine = true;
-        for (int turn = 0; turn < 20000 && fine; ++turn) {
+        for (int turn = 0; turn < fewer_if_sanitized(20000, 8000) && fine; ++turn) {
             const bool forth = below(2) == 0;
             const auto on = static_cast<lane>(below(3));
             auto& queue = in_flight[{forth, on}];
