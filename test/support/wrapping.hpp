@@ -48,8 +48,8 @@ void check_lanes_that_wrap(Comm& comm, const std::string& where) {
         const allfold::lane uncounted = soon < allfold::detail::first_restart_lane ? 0x40000000U : 0;
         expect(next_lane() - soon - uncounted < 200, where + ": other lanes than expected");
     }
-    for (int turn = 0; turn < 5;
-         ++turn) {  // peers look up the latest eight calls: none had a lane that comes again below
+    // Peers look up the latest eight calls, none of which may have a lane that comes again below.
+    for (int turn = 0; turn < 5; ++turn) {
         allfold::all_reduce(comm, called, allfold::sum());
         allfold::all_reduce(comm, kept, allfold::sum());
     }
