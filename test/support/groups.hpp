@@ -31,9 +31,8 @@ static_assert(allfold::thread_tuning().eager_bytes <= copied_bytes);
 /// Whether groups of this size are tested with this tuning; for special tunings these are fewer, because ranks that
 /// sleep take longest.
 constexpr bool is_tested_with(const allfold::thread_tuning& tuning, int size) {
-    const bool is_pair = size == fewer_if_sanitized(2, 0);
-    if (tuning == impatient) return is_pair || size == 3 || size == fewer_if_sanitized(5, 0);
-    if (tuning == noticing) return is_pair || size == 3 || size == 8;
+    if (tuning == impatient) return size == 2 || size == 3 || size == fewer_if_sanitized(5, 3);
+    if (tuning == noticing) return size == 2 || size == 3 || size == 8;
     if (tuning == scattered) return size == 2 || size == fewer_if_sanitized(3, 2);
     return size <= largest_untuned_group;
 }

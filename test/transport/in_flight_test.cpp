@@ -109,10 +109,10 @@ void start_many(std::size_t communicators, std::size_t each, const thread_tuning
 }  // namespace
 
 TEST_CASE("thousands of operations are started before any other rank comes, on one communicator and on several") {
-    constexpr int fewer = fewer_if_sanitized(0, 3);
-    start_many(1, std::size_t{1} << (16 - fewer), {});
-    start_many(16, std::size_t{1} << (12 - fewer), {});
-    start_many(2, std::size_t{1} << (11 - fewer), impatient);
+    constexpr std::size_t all = fewer_if_sanitized(1 << 16, 1 << 13);
+    start_many(1, all, {});
+    start_many(16, all / 16, {});
+    start_many(2, all / 32, impatient);
     SUCCEED();
 }
 
