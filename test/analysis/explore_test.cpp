@@ -754,7 +754,7 @@ TEST_CASE("an exploration that ended at a limit goes on where it was, also from 
     CHECK((parts == 5 && some.executions() == 24 && some.redundant() == whole.redundant()));
     CHECK(some.frontier().empty());
     CHECK(explain(some) == explain(whole));
-    for (const char* none : {"nothing", "allfold-frontier-5 5 0", "allfold-frontier-5 4 0 1 0 0 0 . 0"}) {
+    for (const char* none : {"nothing", "allfold-frontier-6 5 0", "allfold-frontier-5 4 0 1 0 0 0 . 0"}) {
         few.frontier = none;
         CHECK_THROWS_AS(explore(5, program, few), allfold::error);
     }

@@ -17,6 +17,7 @@
 #include "allfold/collective/exclusive_scan.hpp"
 #include "allfold/collective/inclusive_scan.hpp"
 #include "allfold/collective/reduce_scatter.hpp"
+#include "allfold/collective/scatter.hpp"
 #include "allfold/schedule/schedule_of.hpp"
 #include "allfold/transport/thread.hpp"
 #include "test/support/catch.hpp"
@@ -46,6 +47,85 @@ struct written : allfold::schedule_of<Algorithm> {
     static constexpr bool in_place = InPlace;
     [[nodiscard]] constexpr int blocks() const noexcept { return Blocks == 0 ? this->size() : Blocks; }
     [[nodiscard]] constexpr int rounds() const noexcept { return this->size() > 1 ? Rounds : 0; }
+};
+
+/// Two ranks fold the block of each, whose place in the message only `received_from` says.
+struct folds_per_peer {
+    static constexpr const char* name = "folds per peer";
+    struct reduce_scatter : written<folds_per_peer, 0, 1> {
+        using written::written;
+        [[nodiscard]] static constexpr bool supports(int size) noexcept { return size == 2; }
+        [[nodiscard]] constexpr block_set received_from(int /*round*/, int /*peer*/) const noexcept {
+            return block_set::one(rank());
+        }
+        [[nodiscard]] constexpr step operator[](int /*round*/) const noexcept {
+            const int peer = 1 - rank();
+            return {.to = peers::one(peer),
+                    .sent = allfold::addressed::per_peer,
+                    .from = peers::one(peer),
+                    .received = allfold::addressed::per_peer,
+                    .how = allfold::side_of(peer, rank())};
+        }
+    };
+};
+
+/// The root serves one rank after another; in place, its input is kept elsewhere.
+struct one_by_one {
+    static constexpr const char* name = "one by one";
+    struct scatter : written<one_by_one, 0, 0> {
+        using written::written;
+        [[nodiscard]] constexpr int rounds() const noexcept { return size() > 1 ? size() : 0; }
+        [[nodiscard]] constexpr step operator[](int round) const noexcept {
+            const block_set block = block_set::one(round);
+            if (rank() != root()) return round == rank() ? step{.from = peers::one(root()), .receive = block} : step{};
+            if (round == root()) return {.local = allfold::keep_input(block)};
+            return {.to = peers::one(round), .send = block};
+        }
+    };
+};
+
+constexpr step sends_a_copy(slot from) noexcept {
+    return {.local = {.what = allfold::local_work::kind::copy_to_send, .left = from, .blocks = whole},
+            .to = peers::one(1),
+            .send = whole,
+            .source = slot::result};
+}
+
+/// A copy that is made to be sent lies in the result, which in place is the input that is read afterwards.
+struct copy_over_input {
+    static constexpr const char* name = "copy over input";
+    struct all_reduce : written<copy_over_input, 1, 3, true> {
+        using written::written;
+        [[nodiscard]] static constexpr bool supports(int size) noexcept { return size == 2; }
+        [[nodiscard]] constexpr step operator[](int round) const noexcept {
+            const peers other = peers::one(1 - rank());
+            if (rank() == 1 && round == 0) return {.to = other, .send = whole};
+            if (rank() == 1 || round == 0)
+                return {.from = other, .receive = whole, .into = round == 2 ? slot::result : slot::scratch_a};
+            if (round == 1) return sends_a_copy(slot::scratch_a);
+            return {.local = {.what = allfold::local_work::kind::fold,
+                              .left = slot::input,
+                              .right = slot::scratch_a,
+                              .blocks = whole},
+                    .to = other,
+                    .send = whole,
+                    .source = slot::result};
+        }
+    };
+};
+
+/// Such a copy lies where an identity follows; with an operator that has none, it may stay there.
+struct copy_under_identity {
+    static constexpr const char* name = "copy under identity";
+    struct exclusive_scan : written<copy_under_identity, 1, 2> {
+        using written::written;
+        [[nodiscard]] static constexpr bool supports(int size) noexcept { return size == 2; }
+        [[nodiscard]] constexpr step operator[](int round) const noexcept {
+            if (rank() == 0)
+                return round == 0 ? sends_a_copy(slot::input) : step{.local = allfold::set_identity(whole)};
+            return round == 0 ? step{.from = peers::one(0), .receive = whole} : step{};
+        }
+    };
 };
 
 /// Folds in its first round, and does nothing in the second.
@@ -302,4 +382,46 @@ TEST_CASE("what ranks would run otherwise is not proved") {
     CHECK(why(allfold::inclusive_scan, first_as_it_is{}) ==
           "first as it is: P = 3, rank 0: does not fold all operands at once, although the schedule declares that it "
           "does");
+}
+
+TEST_CASE("messages that are folded and addressed per peer are folded alike in each call") {
+    REQUIRE(prove(allfold::reduce_scatter, folds_per_peer{}, 2).ok());
+    CHECK(right_on(2, [](auto& comm) {
+              const std::vector<std::string> x = comm.rank() == 0 ? std::vector<std::string>{"a", "b", "c", "d"}
+                                                                  : std::vector<std::string>{"A", "B", "C", "D"};
+              const auto append =
+                  allfold::associative([](const std::string& l, const std::string& r) { return l + r; });
+              const std::vector<std::string> expected =
+                  comm.rank() == 0 ? std::vector<std::string>{"aA", "bB"} : std::vector<std::string>{"cC", "dD"};
+              bool right = true;
+              for (int call = 0; call < 4; ++call) {
+                  std::vector<std::string> out(2);
+                  allfold::reduce_scatter(comm, x, out, append, folds_per_peer{});
+                  const std::array<int, 4> numbers{1 << comm.rank(), 2 << comm.rank(), 4 << comm.rank(),
+                                                   8 << comm.rank()};
+                  std::array<int, 2> sums{};
+                  allfold::reduce_scatter(comm, numbers, sums, allfold::sum{}, folds_per_peer{});
+                  right =
+                      right && out == expected && sums == (comm.rank() == 0 ? std::array{3, 6} : std::array{12, 24});
+              }
+              return right;
+          }) == 2);
+}
+
+TEST_CASE("input is kept elsewhere at a rank that has no part in place") {
+    REQUIRE(prove(allfold::scatter, one_by_one{}, 3).ok());
+    CHECK(right_on(3, [](auto& comm) {
+              std::vector<std::string> x;  // ranks 1 and 2 have room for their own part, which for the last is none
+              if (comm.rank() == 0) x = {"a", "b", "c"};
+              if (comm.rank() == 1) x.resize(2);
+              allfold::scatter(comm, x, one_by_one{}, allfold::partition::sizes({1, 2, 0}));
+              return comm.rank() == 0 ? x[0] == "a" : x == (comm.rank() == 1 ? std::vector<std::string>{"b", "c"} : x);
+          }) == 3);
+}
+
+TEST_CASE("a result that a copy made to be sent has overwritten is not what it was") {
+    CHECK(explain(prove(allfold::all_reduce, copy_over_input{}, 2)) ==
+          "P = 2, rank 0, round 2: in place reads block 0 of the input after the result has been "
+          "written there");
+    CHECK(prove(allfold::exclusive_scan, copy_under_identity{}, 2).what == allfold::fault::cannot_run);
 }

@@ -157,10 +157,15 @@ concept has_static_name = std::is_trivially_copyable_v<T> && requires {
     { T::name } -> std::convertible_to<const char*>;
 };
 
-/// An algorithm: a small value with a name and nested schedules, such as `ring`. Elements may have names, too: a type
-/// with members is an algorithm only if it declares `has_parameters`.
+/// Whether a type is an operator, which declares its laws as a member.
 template <class T>
-concept algorithm = has_static_name<T> && (std::is_empty_v<T> || requires { requires T::has_parameters; });
+concept declares_laws = requires { T::laws; } || requires { T::template laws_on<int>; };
+
+/// An algorithm: a small value with a name and nested schedules, such as `ring`. Elements and operators may have names,
+/// too: a type with members is an algorithm only if it declares `has_parameters`, and one that declares laws never is.
+template <class T>
+concept algorithm = has_static_name<T> && !declares_laws<T> &&
+                    (std::is_empty_v<T> || requires { requires T::has_parameters; });
 
 /// Whether an option is an algorithm that was chosen at run time: see collective/any_algorithm.hpp.
 template <class T>

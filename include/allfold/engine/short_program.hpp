@@ -140,7 +140,8 @@ class short_program {
     [[nodiscard]] bool understand_fold(const Call& all, const step& now, round& into) const {
         if (into.from.empty()) into.how = fold::store;
         if (into.how == fold::store) return true;
-        if (now.received != addressed::alike || now.receive.size() != 1) return now.receive.empty();
+        if (now.received != addressed::alike) return false;
+        if (now.receive.size() != 1) return now.receive.empty();
         into.folds_result = now.mine == slot::result;
         if (into.folds_together()) {
             into.operands = static_cast<int>(into.from.size()) + (into.how == fold::in_rank_order ? 1 : 0);

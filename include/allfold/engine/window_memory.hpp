@@ -92,12 +92,13 @@ class window_memory {
     }
     void stage(const context& all) {
         const operand& input = all.memory.input;
-        if (staged_.empty()) allocate(all, staged_, {}, input.first);
         for (int b = 0; b < all.memory.blocks->blocks(); ++b) {
             const rows_in_window rows = rows_of(all, slot::input, b);
             if (rows.count == 0 || !all.goal.input(all.schedule.where(), b).exists()) continue;
             const auto in_window = static_cast<std::size_t>(b) * all.memory.window_rows;
-            all.rows.copy(input.first + (rows.first - input.first_row), staged_.first() + in_window, rows.count);
+            const place first = input.first + (rows.first - input.first_row);
+            if (staged_.empty()) allocate(all, staged_, {}, first);  // from a row that exists
+            all.rows.copy(first, staged_.first() + in_window, rows.count);
         }
     }
 

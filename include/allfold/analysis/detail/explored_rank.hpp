@@ -85,6 +85,7 @@ struct explored_rank {
     std::uint64_t waited = 0;          // how many of its waits have ended
     int waits = 0;                     // their current depth of nesting
     int failed_tests = 0;              // since the latest message
+    int last_tests = 0;                // tests as a last resort since its latest other step
     int vain_tests = 0;                // since anything else was noted
     bool has_received = false;         // a message, in the current test
     bool has_received_unseen = false;  // likewise, one that the program does not see
@@ -128,7 +129,7 @@ struct explored_rank {
         turn = resume_reason::goes_on;
         asked.clear();
         where = {};
-        waits = failed_tests = vain_tests = refusals = 0;
+        waits = failed_tests = last_tests = vain_tests = refusals = 0;
         has_received = has_received_unseen = tests_lane = looks_again = false;
         looks = looking::no;
         once_more = is_called_back = false;

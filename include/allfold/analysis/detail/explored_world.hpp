@@ -134,6 +134,7 @@ class explored_world final : public order_observer {
     bool take(const explored_step& step, bool seen) {
         if (seen) ++step_;
         explored_rank& rank = of(step.rank);
+        rank.last_tests = step.is_last_test() ? rank.last_tests + 1 : 0;
         if (step.has_message) {
             const explored_message& message = mail_.deliver(step.rank, step.channel);
             const bool is_unseen = rank.at == place::tests && !rank.tests_lane && step.channel.is_of_a_collective();
@@ -272,6 +273,8 @@ class explored_world final : public order_observer {
     [[nodiscard]] std::uint64_t aborts() const noexcept { return aborts_; }
     /// Identifies the calls and what was posted in this execution: from whom to whom, how much, and in which order.
     [[nodiscard]] std::uint64_t posts() const noexcept { return posts_; }
+    /// How much was posted, in all executions.
+    [[nodiscard]] std::uint64_t posts_of_all() const noexcept { return posts_of_all_; }
 
     // What a communicator does.
 
@@ -302,6 +305,7 @@ class explored_world final : public order_observer {
     [[nodiscard]] explored_lanes& lanes() noexcept { return lanes_; }
     void post(int to, const explored_channel& from, explored_message&& message) {
         message.posted_in = step_;
+        ++posts_of_all_;
         note_post(to, from, message.bytes);
         if (from.is_message()) ++of(from.from).observable_events;
         if (history != nullptr && from.is_message()) {
@@ -427,11 +431,20 @@ class explored_world final : public order_observer {
         possible.push_back({rank, true, false, from});
         return 1;
     }
-    /// If nothing else can happen, ranks that test again and again may go on doing so, and deadlines pass.
+    [[nodiscard]] bool goes_on_testing(const explored_rank& each) const noexcept {
+        return each.at == place::tests && each.failed_tests < most_tests_;
+    }
+    [[nodiscard]] int turn_of(const explored_rank& each) const noexcept {
+        constexpr int most = 4;  // so that a few tests can be made in any order
+        return each.last_tests / std::max(tests_, most);
+    }
+    /// If nothing else can happen, ranks that test again and again go on doing so, in turn, and deadlines pass.
     void add_last_resorts(std::vector<explored_step>& possible) {
+        int turn = most_tests_;
+        for (const explored_rank& each : ranks_)
+            if (goes_on_testing(each)) turn = std::min(turn, turn_of(each));
         for (const explored_rank& each : ranks_) {
-            if (each.at == place::tests && each.failed_tests < most_tests_)
-                possible.push_back({each.rank, false, true, {}});
+            if (goes_on_testing(each) && turn_of(each) == turn) possible.push_back({each.rank, false, true, {}, turn});
             if (each.is_timed && (each.at == place::tests || each.at == place::waits))
                 possible.push_back({each.rank, false, true, deadline_passes});
             if (tells_failures && each.at == place::waits && each.where.peer >= 0 &&
@@ -562,7 +575,7 @@ class explored_world final : public order_observer {
     std::size_t standard_sends_ = 0, waiting_sends_ = 0, posted_ = 0;
     bool is_timed_ = false, has_news_ = false;
     std::uint64_t open_sends_ = 0;
-    std::uint64_t posts_ = 0;
+    std::uint64_t posts_ = 0, posts_of_all_ = 0;
     body run_;
     int step_ = -1;
     int running_ = 0;  // the running rank

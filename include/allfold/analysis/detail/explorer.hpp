@@ -308,11 +308,13 @@ class explorer {
         }
     }
     void take_noted(const explored_step& step, bool is_seen) {
+        const std::uint64_t posts = world_.posts_of_all();
         if (is_seen)
             tree_.note(step, world_.asked_by(step.rank), world_.posted_in(step));
         else
             tree_.note_unseen(step, world_.posted_in(step));
         if (world_.take(step, is_seen)) tree_.note_question(step.rank);
+        if (world_.posts_of_all() != posts) tree_.note_post();
     }
     /// Whether a limit is reached within an execution. This is checked now and then.
     [[nodiscard]] bool must_stop(std::uint64_t steps) {
@@ -651,7 +653,7 @@ class explorer {
     [[nodiscard]] std::string schedule_of(const std::string& tokens) const {
         return text({world_.size(), ":", tokens});
     }
-    static constexpr const char* frontier_mark = "allfold-frontier-5";
+    static constexpr const char* frontier_mark = "allfold-frontier-6";
     static constexpr const char* depends_on_more =
         "the program depends on something other than messages (time, random numbers, addresses, state kept from one "
         "execution to the next)";

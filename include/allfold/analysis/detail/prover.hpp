@@ -84,12 +84,16 @@ class prover : public costs {
     }
     constexpr void drops(const running_rank&, const cell_at_rank& copy) {
         const slot_of_all_ranks& holder = slots_[static_cast<int>(copy.where)];
-        if (ok && holder.cells != nullptr) holder.cells[holder.index_of(copy)] = Value{};
+        if (!ok || holder.cells == nullptr) return;
+        Value gone{};
+        if (copy.where == slot::result) gone.item = overwritten;
+        holder.cells[holder.index_of(copy)] = gone;
     }
     /// Operators need not have an identity: then the result stays as the caller has left it.
     constexpr void erases(const running_rank&, const cell_at_rank& into) {
         if (!exists(into)) return fail_block(into);
-        if (ok && result_at(into.rank, into.block).item >= 0) fail_not_run(into, not_run::identity_replaces);
+        if (ok && result_at(into.rank, into.block).item != never_written)
+            fail_not_run(into, not_run::identity_replaces);
         write(into, Value::of({promised(into.rank, into.block).item, 0, 0}));
         has_identity_ = true;
     }
@@ -126,6 +130,9 @@ class prover : public costs {
         Value* first = nullptr;
         int blocks = 0;
     };
+
+    // The items of cells without a value: what the caller left there is still there, or may be.
+    static constexpr int never_written = Value{}.item, overwritten = never_written - 1;
 
     [[nodiscard]] static constexpr std::size_t at(int i) noexcept { return static_cast<std::size_t>(i); }
     [[nodiscard]] constexpr slot_of_all_ranks& slot_of(slot where) noexcept {
@@ -296,7 +303,7 @@ class prover : public costs {
     constexpr void check_input_remains(const cell_at_rank& p, const Value& value) {
         const slot_of_all_ranks& results = slots_[static_cast<int>(slot::result)];
         const Value& in_its_place = results.cells[results.index_of(p)];
-        if (in_its_place.item >= 0 && !(in_its_place == value))
+        if (in_its_place.item != never_written && !(in_its_place == value))
             fail({.what = fault::not_in_place,
                   .cause = fault::empty_slot,
                   .rank = p.rank,

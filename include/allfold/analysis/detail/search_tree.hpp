@@ -28,6 +28,11 @@
 /// later, something that may tell their order. After its last question they are not: what the rank does then follows
 /// from everything that it gets, in whatever order.
 ///
+/// When nothing else can happen, ranks that test go on testing. Such a test is independent of those of other ranks if
+/// it is quiet: its rank posts nothing in it, and then tests again or waits. Two ranks that test in vain therefore do
+/// so in one order only. A test that is not quiet is dependent on those that others could have made before it, and they
+/// are tried there.
+///
 /// Steps that no question can tell apart are not seen here: the caller takes all that are possible before it asks for a
 /// choice (analysis/detail/explorer.hpp). What such a step posts counts as posted in the step before it, without which
 /// it was not possible. It may need other steps too, which is not known: so a race may require an order that does not
@@ -72,9 +77,14 @@ struct explored_step {
     bool has_message = false;
     bool is_last_resort = false;  ///< possible only because nothing else is: it depends on what all ranks have done
     explored_channel channel;
+    int turn = 0;  ///< of a test as a last resort: all tests of earlier turns come before it
+    [[nodiscard]] bool is_last_test() const noexcept { return is_last_resort && channel == explored_channel(); }
     /// Whether this step holds a standard send that waits for its receive, after all.
     [[nodiscard]] bool holds() const noexcept { return !has_message && channel.is_answer(); }
-    friend bool operator==(const explored_step&, const explored_step&) = default;
+    friend bool operator==(const explored_step& a, const explored_step& b) noexcept {
+        return a.rank == b.rank && a.has_message == b.has_message && a.is_last_resort == b.is_last_resort &&
+               a.channel == b.channel;
+    }
     friend bool operator<(const explored_step& a, const explored_step& b) noexcept {
         return std::tie(a.rank, a.has_message, a.channel) < std::tie(b.rank, b.has_message, b.channel);
     }
@@ -112,12 +122,14 @@ class search_tree {
     /// that could follow has been explored; or `changed`: the program does not repeat what it has done before.
     [[nodiscard]] int choose(const std::vector<explored_step>& possible, std::uint64_t settled, std::uint64_t posts) {
         const std::size_t depth = events_.size();
+        if (depth > 0) note_whether_quiet(events_.back(), possible);
         if (depth < path_.size()) return path_[depth].posts == posts ? again(path_[depth], possible) : changed;
-        state next{possible, {}, {}, asleep, posts};
-        if (reduced_ && !path_.empty()) inherit_sleep(path_.back(), next);
+        state next{possible, {}, {}, {}, asleep, posts};
+        if (reduced_ && !path_.empty()) inherit_sleep(path_.back(), events_.back().is_quiet, next);
         next.current = first_choice(next, settled);
         if (next.current == asleep) return asleep;
-        next.tried.assign(possible.size(), !reduced_ || possible.front().is_last_resort);
+        next.tried.assign(possible.size(), !reduced_ || has_other_last_resorts(possible));
+        next.done.assign(possible.size(), false);
         try_beside(next, at(next.current));
         path_.push_back(std::move(next));
         return path_.back().current;
@@ -129,6 +141,10 @@ class search_tree {
                            asked_.size() + asked.size()});
         asked_.insert(asked_.end(), asked.begin(), asked.end());
         if (!step.has_message) note_question(step.rank);
+    }
+    /// Something was posted in the latest step.
+    void note_post() {
+        if (!events_.empty()) events_.back().has_posted = true;
     }
     /// The delivery is taken unseen.
     void note_unseen(const explored_step& delivery, int posted_in) {
@@ -145,7 +161,7 @@ class search_tree {
         if (reduced_) find_races(leftovers);
         for (; !path_.empty(); path_.pop_back()) {
             state& last = path_.back();
-            last.sleep.push_back(last.possible[at(last.current)]);
+            note_done(last, path_.size() - 1);
             if (const int left = any_left(last); left >= 0) {
                 last.current = left;
                 return true;
@@ -173,7 +189,7 @@ class search_tree {
         out << path_.size() << '\n';
         for (const state& each : path_) {
             out << each.current << ' ' << each.posts << ' ' << each.tried.size() << ' ';
-            for (const bool is_tried : each.tried) out << is_tried;
+            for (std::size_t i = 0; i < each.tried.size(); ++i) out << (each.done[i] ? 2 : each.tried[i] ? 1 : 0);
             out << ' ' << each.sleep.size();
             for (const explored_step& s : each.sleep)
                 out << ' ' << s.rank << ' ' << s.has_message << ' ' << s.is_last_resort << ' ' << s.channel.group << ' '
@@ -190,7 +206,10 @@ class search_tree {
             state& each = path_.emplace_back();
             in >> each.current >> each.posts >> choices >> tried >> sleeping;
             if (tried.size() != choices) in.setstate(std::ios::failbit);
-            for (const char is_tried : tried) each.tried.push_back(is_tried == '1');
+            for (const char digit : tried) {
+                each.tried.push_back(digit != '0');
+                each.done.push_back(digit == '2');
+            }
             while (in && each.sleep.size() < sleeping) {
                 explored_step& s = each.sleep.emplace_back();
                 in >> s.rank >> s.has_message >> s.is_last_resort >> s.channel.group >> s.channel.from >> s.channel.on;
@@ -213,6 +232,7 @@ class search_tree {
         std::vector<explored_step> possible;
         std::vector<explored_step> sleep;  // steps that need not be tried here, or have been
         std::vector<bool> tried;           // which of the possible steps are, or are to be
+        std::vector<bool> done;            // which of those have been, but are not independent of what others may do
         int current = 0;
         std::uint64_t posts = 0;  // what was posted before
 
@@ -225,6 +245,7 @@ class search_tree {
         int previous;  // the previous event of its rank
         int posted_in;
         std::size_t asked_begin, asked_end;
+        bool has_posted = false, is_quiet = false;
     };
 
     struct unseen_delivery {
@@ -252,7 +273,8 @@ class search_tree {
     /// A step that is still to be tried; -1 if there is none. The one that is being tried does not count.
     [[nodiscard]] static int any_left(const state& here) {
         for (std::size_t i = 0; i < here.possible.size(); ++i)
-            if (here.tried[i] && static_cast<int>(i) != here.current && !here.sleeps(i)) return static_cast<int>(i);
+            if (here.tried[i] && !here.done[i] && static_cast<int>(i) != here.current && !here.sleeps(i))
+                return static_cast<int>(i);
         return -1;
     }
     /// Tries a step and, with it, what its rank may do without a message: a race is found only between that and what
@@ -264,12 +286,28 @@ class search_tree {
                 here.tried[i] = true;
     }
 
-    static void inherit_sleep(const state& parent, state& child) {
+    /// A test as a last resort has ended where these steps are possible.
+    static void note_whether_quiet(event& latest, const std::vector<explored_step>& possible) {
+        latest.is_quiet = latest.what.is_last_test() && !latest.has_posted && possible.front().is_last_resort;
+    }
+    [[nodiscard]] static bool has_other_last_resorts(const std::vector<explored_step>& possible) {
+        return possible.front().is_last_resort && !std::ranges::all_of(possible, &explored_step::is_last_test);
+    }
+    /// Everything that can follow the current choice has been explored.
+    void note_done(state& here, std::size_t depth) {
+        const explored_step& step = here.possible[at(here.current)];
+        if (step.is_last_test() && !events_[depth].is_quiet)
+            here.done[at(here.current)] = true;
+        else
+            here.sleep.push_back(step);
+    }
+    static void inherit_sleep(const state& parent, bool was_quiet, state& child) {
         const explored_step& last = parent.possible[at(parent.current)];
-        const int moved = last.rank;
-        if (last.is_last_resort) return;
-        for (const explored_step& each : parent.sleep)
-            if (each.rank != moved) child.sleep.push_back(each);
+        for (const explored_step& each : parent.sleep) {
+            const bool are_independent =
+                last.is_last_resort || each.is_last_resort ? was_quiet && each.is_last_test() : each.rank != last.rank;
+            if (are_independent && each.rank != last.rank) child.sleep.push_back(each);
+        }
     }
     /// If nothing else can become possible for a rank, no other rank need be tried beside it.
     [[nodiscard]] static int first_choice(const state& here, std::uint64_t settled) {
@@ -292,8 +330,8 @@ class search_tree {
         for (std::size_t j = 0; j < events_.size(); ++j) {
             const event& e = events_[j];
             need(j, e.posted_in);
-            if (e.what.is_last_resort)
-                for (std::size_t i = 0; i < j; ++i) need(j, static_cast<int>(i));
+            for (int i = static_cast<int>(j) - 1; e.what.is_last_resort && i >= 0; --i)
+                if (!happens_before(i, static_cast<int>(j)) && must_precede(events_[at(i)], e)) need(j, i);
             const int question = last_question_[at(e.what.rank)];
             for (int i = e.previous; i >= 0; i = events_[at(i)].previous) {
                 if (e.what.has_message && is_choice(events_[at(i)])) continue;
@@ -306,6 +344,10 @@ class search_tree {
     void need(std::size_t effect, int cause) {
         for (std::size_t w = 0; cause >= 0 && w < words_; ++w)
             needs_[effect * words_ + w] |= needs_[at(cause) * words_ + w];
+    }
+    /// Whether a step must come before a last resort of another rank.
+    [[nodiscard]] static bool must_precede(const event& first, const event& last_resort) {
+        return !first.is_quiet || !last_resort.what.is_last_test() || first.what.turn < last_resort.what.turn;
     }
     [[nodiscard]] static bool is_before_on_its_channel(const event& first, const event& second) {
         return first.what.has_message && second.what.has_message && first.what.channel == second.what.channel;
@@ -320,10 +362,17 @@ class search_tree {
         const int count = static_cast<int>(events_.size());
         for (int j = 0; j < count; ++j)
             if (const event& e = events_[at(j)]; e.what.has_message) find_race(j, e.previous, e.what, e.posted_in);
+        for (std::size_t i = 0; i < events_.size(); ++i)
+            if (events_[i].what.is_last_test() && !events_[i].is_quiet) try_other_tests(path_[i]);
         for (const unseen_delivery& each : unseen_)  // its rank could have gone on with it alone
             find_race(each.end, each.previous, each.what, each.posted_in);
         for (const explored_leftover& each : leftovers)
             find_race(count, last_[at(each.rank)], {each.rank, true, false, each.channel}, each.posted_in);
+    }
+    /// Others could have tested once more before the rank that has posted something.
+    static void try_other_tests(state& here) {
+        for (std::size_t i = 0; i < here.possible.size(); ++i)
+            if (here.possible[i].is_last_test()) here.tried[i] = true;
     }
     /// For a message that is delivered in step `end`, or never: finds the last step of its rank, from `before` back,
     /// that this delivery could have replaced so that someone can tell, and requires that to be tried.
