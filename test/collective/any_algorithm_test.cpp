@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,12 @@ using allfold::order;
 using allfold::sum;
 
 namespace {
+
+struct greatest_common_divisor {
+    static constexpr const char* name = "greatest common divisor";
+    static constexpr allfold::law_set laws = allfold::law::associative | allfold::law::commutative;
+    int operator()(int a, int b) const { return std::gcd(a, b); }
+};
 
 /// One call, out of place: what rank r holds afterwards depends on the order of all operands.
 template <class Algebra, class Collective, class Algorithm>
@@ -123,6 +130,16 @@ TEST_CASE("a plan counts the bytes of blocks as a call cuts them, into whole cac
     };
     CHECK(sent(64) == 2 * 64);  // a single block, which is not cut
     CHECK(sent(1024) == 2 * 3 * 256);
+}
+
+TEST_CASE("an operator that has a name is no algorithm") {
+    on_ranks(2, [](auto& comm) {
+        std::vector<int> x{12 * (comm.rank() + 1)}, y(1);
+        allfold::all_reduce(comm, x, y, greatest_common_divisor{});
+        expect(y[0] == 12, "out of place");
+        allfold::all_reduce(comm, x, greatest_common_divisor{});
+        expect(x == y, "in place");
+    });
 }
 
 TEST_CASE("an algorithm chosen at run time runs, and is in the plan") {

@@ -260,6 +260,27 @@ TEST_CASE("what peers still read is neither moved nor lowered") {
     SUCCEED();
 }
 
+TEST_CASE("a strided result lands among an input that peers read only when they have read it") {
+    for (const int stride : {2, -1}) {
+        std::atomic<int> stage = 0;
+        on_ranks(3, [&](auto& comm) {
+            constexpr std::size_t part = long_enough / 10;
+            std::vector<long> x(3 * part), own(2 * part);
+            std::iota(x.begin(), x.end(), 0);
+            const std::size_t first = stride < 0 ? part - 1 : 0;
+            allfold::tensor<long, 1> out((comm.rank() == 0 ? x : own).data() + first, {part}, {stride});
+            if (comm.rank() != 0)  // until the root's call ends, if it does not wait for the others
+                for (int i = 0; i < 1000 && stage == 0; ++i) std::this_thread::yield();
+            allfold::scatter(comm, x, out, allfold::root{0}, out_sync::none);
+            stage = 1;
+            bool right = true;
+            for (std::size_t i = 0; i < part; ++i)
+                right = right && out(i) == static_cast<long>(static_cast<std::size_t>(comm.rank()) * part + i);
+            expect(right, "stride " + std::to_string(stride));
+        });
+    }
+}
+
 TEST_CASE("the deadline of a call is over when it has returned, however late others read") {
     std::atomic<int> stage = 0;
     const auto outcomes = outcomes_on_ranks(3, [&](auto& comm) {

@@ -367,10 +367,11 @@ class arguments : public bound_arguments {
         if (where().receives && where().writes) output_.unload(out_.get());
     }
 
-    /// Peers may read the folds until they are lowered where they lie, and objects until they are moved elsewhere.
+    /// Peers may read the folds until they are lowered where they lie, objects until they are moved elsewhere, and the
+    /// input until something is written there.
     [[nodiscard]] bool may_finish_early() const noexcept override {
         constexpr bool lowers_in_place_only = has_lower && !has_lift;
-        return !lowers_in_place_only && !(where().writes && output_.moves_packed());
+        return !lowers_in_place_only && !(where().writes && (output_.moves_packed() || may_unpack_over_input()));
     }
 
     void leak() noexcept override {
@@ -411,6 +412,12 @@ class arguments : public bound_arguments {
     struct nothing {};
     static constexpr bool is_raw = types::is_raw;
     static constexpr bool may_lower_pieces = !has_lower || lowers_in_place<Op, state>;
+
+    /// Whether the result is unpacked to where the input may lie, which peers may read there. Between the elements of a
+    /// strided output there may be anything.
+    [[nodiscard]] bool may_unpack_over_input() const noexcept {
+        return !in_place && !output_.are_contiguous() && !output_.is_scattered();
+    }
 
     /// As stated by the argument that every rank has: see `find_layout`.
     [[nodiscard]] std::size_t alignment() const noexcept {

@@ -164,8 +164,8 @@ concept declares_laws = requires { T::laws; } || requires { T::template laws_on<
 /// An algorithm: a small value with a name and nested schedules, such as `ring`. Elements and operators may have names,
 /// too: a type with members is an algorithm only if it declares `has_parameters`, and one that declares laws never is.
 template <class T>
-concept algorithm = has_static_name<T> && !declares_laws<T> &&
-                    (std::is_empty_v<T> || requires { requires T::has_parameters; });
+concept algorithm =
+    has_static_name<T> && !declares_laws<T> && (std::is_empty_v<T> || requires { requires T::has_parameters; });
 
 /// Whether an option is an algorithm that was chosen at run time: see collective/any_algorithm.hpp.
 template <class T>
