@@ -164,6 +164,36 @@ TEST_CASE("a team of processes outlives its parent") {
     }
 }
 
+TEST_CASE("a team of processes that has formed teams ends without waiting for any other rank") {
+    const test::watchdog watch("the end of a team over MPI that has formed teams");
+    communicator comm(MPI_COMM_WORLD);
+    for (const bool inner_ends_first : {true, false}) {
+        auto outer = subset(comm, all_of(comm));
+        auto inner = subset(*outer, all_of(comm));
+        check_sums(*outer, *inner);
+        if (inner_ends_first) inner = {};
+        if (comm.rank() == 0) outer = {};
+        allfold::barrier(comm);  // rank 0 has left its team, the others have not
+        outer = {};
+        if (!inner_ends_first) check_sums(comm, *inner);
+    }
+}
+
+TEST_CASE("teams of teams are made without end, although their parents end before them") {
+    const test::watchdog watch("teams of teams over MPI");
+    communicator comm(MPI_COMM_WORLD);
+    const auto nested = [&] {
+        auto outer = subset(comm, all_of(comm));
+        auto middle = subset(*outer, all_of(comm));
+        return subset(*middle, all_of(comm));
+    };
+    constexpr int more_than_communicators = 2100;  // that MPICH has
+    for (int i = 0; i < (comm.size() == 2 ? more_than_communicators : 20); ++i) {
+        const auto inner = nested();
+        if (i % 100 == 0) check_sums(comm, *inner);
+    }
+}
+
 TEST_CASE("threads of a process use a team each at once, which share a communicator of MPI's") {
     int level = MPI_THREAD_SINGLE;
     MPI_Query_thread(&level);

@@ -139,7 +139,8 @@ struct at_front {};
 /// the elements, the order level is `order::any`, and the call is a blocking one without an algorithm or window. All
 /// ranks must pass the same value.
 enum class delegate : std::uint8_t {
-    automatic,  ///< if it was measured to be faster; all ranks agree about the call beforehand
+    automatic,  ///< if it was measured to be faster; all ranks agree about the call beforehand, so that all must call
+                ///< it and none start it
     never,
     always  ///< whenever possible, and without agreement: a mismatch, or an operation in flight, is the caller's
             ///< responsibility

@@ -309,6 +309,7 @@ inline team<communicator> communicator::form_team(const rank_list& members) {
         for (const auto& full : carriers_)
             if (full->try_end([] { return true; })) ended.push_back(full);
         std::erase_if(carriers_, [&](const auto& full) { return std::ranges::find(ended, full) != ended.end(); });
+        if (carrier_ != nullptr) carrier_->poll();  // so that what ends there does so before more is made
         carriers_.push_back(std::make_shared<detail::carrier>(job_, carrier_ != nullptr, tuning_));
         control_.poll_also(carriers_);
         detail::answerers_of_thread::add(carriers_.back(), tuning_.notice);
@@ -410,17 +411,20 @@ inline void communicator::depart() noexcept {
     if (!clean) shutdown_.leak();
 }
 
-/// Teams may outlive their parent. Nobody then knows when the last one ends, so the carrier's communicator is never
-/// freed.
+/// Teams may outlive their parent. If that is no team, nobody is left to wait until the last one ends, so the carrier's
+/// communicator is never freed.
 inline void communicator::end_carriers() {
-    if (carriers_.empty()) return;
-    if (carrier_ != nullptr) control_.depart();  // some may wait for this rank before they end theirs
     const auto go_on = [this] {
         background::progress_all();  // others may arrive here only once operations in flight have made progress
         control_.poll();
         return !control_.has_failed();
     };
     for (const auto& each : carriers_) {
+        if (carrier_ != nullptr) {
+            each->end_by_itself();
+            carrier_->keep(each);
+            continue;
+        }
         if (go_on() && each->try_end(go_on)) continue;
         each->outlive_parent();
         new std::shared_ptr<detail::carrier>(each);  // MPI may still write to it

@@ -33,6 +33,10 @@
 /// Control messages of all teams share one tag here. A team that looks for its own receives all of them, and keeps
 /// those of other teams for them, including teams that this rank has yet to form. A rank that waits for this one in a
 /// team that this one has left, or never joins, gets its answer from here.
+///
+/// Teams may outlive their parent. If the parent is a team itself, which ends without waiting for anyone, its carrier
+/// ends by itself: on each rank once that has no teams on it any more, in steps that are taken whenever the carrier is
+/// polled. Meanwhile the carrier of the parent keeps it.
 
 namespace allfold::mpi::detail {
 
@@ -80,12 +84,28 @@ class carrier : public answerer {
         is_alone_ = true;
         if (alive_.empty()) send_farewells();
     }
+    /// The same for a parent that is a team: the carrier then ends by itself.
+    void end_by_itself() {
+        const std::lock_guard lock(mutex_);
+        is_alone_ = ends_by_itself_ = true;
+        if (alive_.empty()) begin_end();
+    }
+    /// Keeps a carrier that ends by itself until it has done so.
+    void keep(std::shared_ptr<carrier> ending) {
+        const std::lock_guard lock(mutex_);
+        kept_.push_back(std::move(ending));
+    }
 
     // Called by a team.
     /// Receives the control messages that have arrived, for all teams.
     void poll() override {
         const std::lock_guard lock(mutex_);
-        if (job_.get() != MPI_COMM_NULL) take_in();
+        if (job_.get() == MPI_COMM_NULL) return;
+        take_in();
+        while (try_next_step()) {
+        }
+        for (const auto& each : kept_) each->poll();
+        std::erase_if(kept_, [](const auto& each) { return each->is_at(ending::over); });
     }
     /// Calls visit(place, raw) once for each control message of a team.
     template <class Visit>
@@ -118,6 +138,74 @@ class carrier : public answerer {
         clock::time_point when;
     };
     static constexpr std::uint32_t every_team = ~std::uint32_t{0};
+    /// How far a carrier has got that ends by itself. One that is lost is never freed: messages may be in flight.
+    enum class ending : std::uint8_t { no, asks, falls_silent, sums, drains, leaves, over, lost };
+
+    [[nodiscard]] bool is_at(ending step) {
+        const std::lock_guard lock(mutex_);
+        return ending_ == step;
+    }
+    /// Whether this rank still has teams on a carrier that it keeps.
+    [[nodiscard]] bool keeps_used() {
+        return std::ranges::any_of(kept_, [](const auto& each) { return each->is_at(ending::no); });
+    }
+    [[nodiscard]] bool keeps_ending() {
+        const std::lock_guard lock(mutex_);
+        return !std::ranges::all_of(kept_, [](const auto& each) { return each->is_at(ending::lost); });
+    }
+    // The collectives of an end.
+    void ask(MPI_Request& request) {
+        check(ALLFOLD_MPI(Iallreduce)(&is_used_, &some_use_, 1, MPI_INT, MPI_MAX, job_.get(), &request),
+              "MPI_Iallreduce");
+    }
+    void sum(MPI_Request& request) {
+        for (std::size_t place = 0; place < sent_.size(); ++place) sent_[place] += outbox_.sent()[place];
+        check(ALLFOLD_MPI(Ireduce_scatter_block)(sent_.data(), &expected_, 1, MPI_UINT64_T, MPI_SUM, job_.get(),
+                                                 &request),
+              "MPI_Ireduce_scatter_block");
+    }
+    void leave(MPI_Request& request) { check(ALLFOLD_MPI(Ibarrier)(job_.get(), &request), "MPI_Ibarrier"); }
+
+    // A carrier that ends by itself; the mutex is locked.
+    void begin_end() {
+        send_farewells();
+        is_used_ = is_clean_ && !keeps_used() ? 0 : 1;
+        ask(step_);
+        ending_ = ending::asks;
+    }
+    /// Whether a step has ended, so that the next one can be tried.
+    [[nodiscard]] bool try_next_step() {
+        int done = 1;
+        if (step_ != MPI_REQUEST_NULL) check(ALLFOLD_MPI(Test)(&step_, &done, MPI_STATUS_IGNORE), "MPI_Test");
+        if (done == 0) return false;
+        switch (ending_) {
+            case ending::asks:
+                is_silent_ = some_use_ == 0;
+                ending_ = is_silent_ ? ending::falls_silent : ending::lost;
+                return true;
+            case ending::falls_silent:
+                outbox_.collect_copies();
+                if (!outbox_.empty()) return false;
+                sum(step_);
+                ending_ = ending::sums;
+                return true;
+            case ending::sums: ending_ = ending::drains; return true;
+            case ending::drains:
+                receive_unread();
+                if (received_ != expected_) return false;
+                leave(step_);
+                ending_ = ending::leaves;
+                return true;
+            case ending::leaves:
+                job_.close(true);
+                ending_ = ending::over;
+                return false;
+            case ending::no:
+            case ending::over:
+            case ending::lost: return false;
+        }
+        return false;
+    }
 
     /// Whether this rank has left the team, or will never be in it.
     [[nodiscard]] bool has_left(std::uint32_t team) const noexcept {
@@ -157,7 +245,7 @@ class carrier : public answerer {
     }
     [[nodiscard]] bool must_stay() {
         const std::lock_guard lock(mutex_);  // another thread may be ending a team
-        return !is_clean_ || !alive_.empty();
+        return !is_clean_ || !alive_.empty() || keeps_used();
     }
     void send_farewells() {
         for (int place = 0; place < job_.size(); ++place)
@@ -168,8 +256,12 @@ class carrier : public answerer {
         const std::lock_guard lock(mutex_);  // another thread may be taking in what has arrived
         return received_ == expected_;
     }
-    void drain();
-    void count();
+    void drain() {
+        const std::lock_guard lock(mutex_);
+        receive_unread();
+    }
+    void receive_unread();
+    void fall_silent();
     template <class Begin, class GoOn>
     [[nodiscard]] bool run_collective(Begin begin, GoOn go_on);
 
@@ -185,6 +277,10 @@ class carrier : public answerer {
     bool is_alone_ = false;
     bool is_clean_ = true;
     bool is_silent_ = false;
+    bool ends_by_itself_ = false;
+    ending ending_ = ending::no;
+    MPI_Request step_ = MPI_REQUEST_NULL;         // of its end
+    std::vector<std::shared_ptr<carrier>> kept_;  // of teams that were teams here, and have ended
     std::vector<team_message> team_messages_;
     std::vector<departure> departed_;
     allfold::detail::bounce_pool pool_{longest_control_message};
@@ -205,12 +301,11 @@ inline void carrier::leave(const handle& team, const outbox& out, std::uint64_t 
     is_clean_ = is_clean_ && clean;
     std::erase(alive_, team.team());
     sort_again();
-    if (is_alone_ && alive_.empty()) send_farewells();
+    if (is_alone_ && alive_.empty()) ends_by_itself_ ? begin_end() : send_farewells();
 }
 
 /// Receives unread messages: those of teams that have failed, and answers that arrived too late.
-inline void carrier::drain() {
-    const std::lock_guard lock(mutex_);
+inline void carrier::receive_unread() {
     for (;;) {
         int there = 0;
         MPI_Status status;
@@ -225,18 +320,17 @@ inline void carrier::drain() {
     }
 }
 
-/// Completes the count of messages sent: from now on this rank sends nothing more.
-inline void carrier::count() {
+/// From now on this rank sends nothing more.
+inline void carrier::fall_silent() {
     const std::lock_guard lock(mutex_);
     is_silent_ = true;
     while (!outbox_.empty()) outbox_.collect_copies();
-    for (std::size_t place = 0; place < sent_.size(); ++place) sent_[place] += outbox_.sent()[place];
 }
 
 template <class Begin, class GoOn>
 bool carrier::run_collective(Begin begin, GoOn go_on) {
     MPI_Request all = MPI_REQUEST_NULL;
-    check(begin(&all), "a collective of MPI");
+    begin(all);
     for (int done = 0;; std::this_thread::yield()) {
         poll();
         answerers_of_thread::poll();
@@ -250,19 +344,16 @@ bool carrier::run_collective(Begin begin, GoOn go_on) {
 template <class GoOn>
 bool carrier::try_end(GoOn go_on) {
     is_used_ = must_stay() ? 1 : 0;
-    const auto ask = [this](MPI_Request* request) {
-        return ALLFOLD_MPI(Iallreduce)(&is_used_, &some_use_, 1, MPI_INT, MPI_MAX, job_.get(), request);
-    };
-    const auto sum = [this](MPI_Request* request) {
-        return ALLFOLD_MPI(Ireduce_scatter_block)(sent_.data(), &expected_, 1, MPI_UINT64_T, MPI_SUM, job_.get(),
-                                                  request);
-    };
-    const auto end = [this](MPI_Request* request) { return ALLFOLD_MPI(Ibarrier)(job_.get(), request); };
-    if (!run_collective(ask, go_on) || some_use_ != 0) return false;
-    count();
-    if (!run_collective(sum, go_on)) return false;
+    if (!run_collective([this](MPI_Request& request) { ask(request); }, go_on) || some_use_ != 0) return false;
+    for (; keeps_ending(); std::this_thread::yield()) {  // on all ranks, which have no teams there any more
+        poll();
+        answerers_of_thread::poll();
+        if (!go_on()) return false;
+    }
+    fall_silent();
+    if (!run_collective([this](MPI_Request& request) { sum(request); }, go_on)) return false;
     while (!has_received_all()) drain();
-    if (!run_collective(end, go_on)) return false;
+    if (!run_collective([this](MPI_Request& request) { leave(request); }, go_on)) return false;
     const std::lock_guard lock(mutex_);  // another thread may be polling it
     job_.close(true);
     return true;
