@@ -88,7 +88,7 @@ class carrier : public answerer {
     void end_by_itself() {
         const std::lock_guard lock(mutex_);
         is_alone_ = ends_by_itself_ = true;
-        if (alive_.empty()) begin_end();
+        if (alive_.empty()) send_farewells();
     }
     /// Keeps a carrier that ends by itself until it has done so.
     void keep(std::shared_ptr<carrier> ending) {
@@ -102,10 +102,11 @@ class carrier : public answerer {
         const std::lock_guard lock(mutex_);
         if (job_.get() == MPI_COMM_NULL) return;
         take_in();
-        while (try_next_step()) {
-        }
         for (const auto& each : kept_) each->poll();
         std::erase_if(kept_, [](const auto& each) { return each->is_at(ending::over); });
+        if (ends_by_itself_ && ending_ == ending::no && alive_.empty() && !keeps_any_at(ending::no)) begin_end();
+        while (try_next_step()) {
+        }
     }
     /// Calls visit(place, raw) once for each control message of a team.
     template <class Visit>
@@ -145,9 +146,9 @@ class carrier : public answerer {
         const std::lock_guard lock(mutex_);
         return ending_ == step;
     }
-    /// Whether this rank still has teams on a carrier that it keeps.
-    [[nodiscard]] bool keeps_used() {
-        return std::ranges::any_of(kept_, [](const auto& each) { return each->is_at(ending::no); });
+    /// Whether a carrier that it keeps has got this far; `no` while this rank still has teams there.
+    [[nodiscard]] bool keeps_any_at(ending step) {
+        return std::ranges::any_of(kept_, [step](const auto& each) { return each->is_at(step); });
     }
     [[nodiscard]] bool keeps_ending() {
         const std::lock_guard lock(mutex_);
@@ -168,8 +169,7 @@ class carrier : public answerer {
 
     // A carrier that ends by itself; the mutex is locked.
     void begin_end() {
-        send_farewells();
-        is_used_ = is_clean_ && !keeps_used() ? 0 : 1;
+        is_used_ = is_clean_ ? 0 : 1;
         ask(step_);
         ending_ = ending::asks;
     }
@@ -197,6 +197,8 @@ class carrier : public answerer {
                 ending_ = ending::leaves;
                 return true;
             case ending::leaves:
+                if (keeps_any_at(ending::lost)) ending_ = ending::lost;  // and keeps them
+                if (!kept_.empty()) return false;
                 job_.close(true);
                 ending_ = ending::over;
                 return false;
@@ -245,7 +247,7 @@ class carrier : public answerer {
     }
     [[nodiscard]] bool must_stay() {
         const std::lock_guard lock(mutex_);  // another thread may be ending a team
-        return !is_clean_ || !alive_.empty() || keeps_used();
+        return !is_clean_ || !alive_.empty() || keeps_any_at(ending::no);
     }
     void send_farewells() {
         for (int place = 0; place < job_.size(); ++place)
@@ -301,7 +303,7 @@ inline void carrier::leave(const handle& team, const outbox& out, std::uint64_t 
     is_clean_ = is_clean_ && clean;
     std::erase(alive_, team.team());
     sort_again();
-    if (is_alone_ && alive_.empty()) ends_by_itself_ ? begin_end() : send_farewells();
+    if (is_alone_ && alive_.empty()) send_farewells();
 }
 
 /// Receives unread messages: those of teams that have failed, and answers that arrived too late.
@@ -355,6 +357,7 @@ bool carrier::try_end(GoOn go_on) {
     while (!has_received_all()) drain();
     if (!run_collective([this](MPI_Request& request) { leave(request); }, go_on)) return false;
     const std::lock_guard lock(mutex_);  // another thread may be polling it
+    for (const auto& lost : kept_) new std::shared_ptr<carrier>(lost);
     job_.close(true);
     return true;
 }
