@@ -2,6 +2,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <set>
 #include <string>
@@ -13,6 +14,7 @@
 #include "allfold/engine/operation.hpp"
 #include "allfold/message.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/sanitized.hpp"
 
 /// @file
 /// Ranks that test again and again while nothing else can happen: in which order they do so matters only where one of
@@ -102,7 +104,7 @@ outcomes outcomes_of(int size, polling_program program, bool reduced, int tests)
     outcomes all;
     explore_options options;
     options.reduced = reduced;
-    options.executions = 20'000;
+    options.executions = 400;
     options.sends = allfold::standard_sends::held;
     options.tests = tests;
     options.most_tests = 8;
@@ -124,7 +126,7 @@ TEST_CASE("what explore leaves out has the outcome of what it explores, also if 
     std::mt19937 dice(seed);
     int compared = 0;
     std::uint64_t executions = 0, without = 0;
-    for (int i = 0; compared < 60; ++i) {
+    for (int i = 0; compared < test::fewer_if_sanitized(30, 6); ++i) {
         const int size = 2 + i % 2, tests = 1 + i / 2 % 2;
         const polling_program program(dice, size);
         const outcomes all = outcomes_of(size, program, false, tests);

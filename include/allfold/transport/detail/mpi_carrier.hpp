@@ -140,7 +140,7 @@ class carrier : public answerer {
     };
     static constexpr std::uint32_t every_team = ~std::uint32_t{0};
     /// How far a carrier has got that ends by itself. One that is lost is never freed: messages may be in flight.
-    enum class ending : std::uint8_t { no, asks, falls_silent, sums, drains, leaves, over, lost };
+    enum class ending : std::uint8_t { no, asks, falls_silent, sums, drains, meets, over, lost };
 
     [[nodiscard]] bool is_at(ending step) {
         const std::lock_guard lock(mutex_);
@@ -165,7 +165,7 @@ class carrier : public answerer {
                                                  &request),
               "MPI_Ireduce_scatter_block");
     }
-    void leave(MPI_Request& request) { check(ALLFOLD_MPI(Ibarrier)(job_.get(), &request), "MPI_Ibarrier"); }
+    void meet(MPI_Request& request) { check(ALLFOLD_MPI(Ibarrier)(job_.get(), &request), "MPI_Ibarrier"); }
 
     // A carrier that ends by itself; the mutex is locked.
     void begin_end() {
@@ -193,10 +193,10 @@ class carrier : public answerer {
             case ending::drains:
                 receive_unread();
                 if (received_ != expected_) return false;
-                leave(step_);
-                ending_ = ending::leaves;
+                meet(step_);
+                ending_ = ending::meets;
                 return true;
-            case ending::leaves:
+            case ending::meets:
                 if (keeps_any_at(ending::lost)) ending_ = ending::lost;  // and keeps them
                 if (!kept_.empty()) return false;
                 job_.close(true);
@@ -355,7 +355,7 @@ bool carrier::try_end(GoOn go_on) {
     fall_silent();
     if (!run_collective([this](MPI_Request& request) { sum(request); }, go_on)) return false;
     while (!has_received_all()) drain();
-    if (!run_collective([this](MPI_Request& request) { leave(request); }, go_on)) return false;
+    if (!run_collective([this](MPI_Request& request) { meet(request); }, go_on)) return false;
     const std::lock_guard lock(mutex_);  // another thread may be polling it
     for (const auto& lost : kept_) new std::shared_ptr<carrier>(lost);
     job_.close(true);
