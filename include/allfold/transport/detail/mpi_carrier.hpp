@@ -91,9 +91,9 @@ class carrier : public answerer {
         if (alive_.empty()) send_farewells();
     }
     /// Keeps a carrier that ends by itself until it has done so.
-    void keep(std::shared_ptr<carrier> ending) {
+    void keep(std::shared_ptr<carrier> other) {
         const std::lock_guard lock(mutex_);
-        kept_.push_back(std::move(ending));
+        kept_.push_back(std::move(other));
     }
 
     // Called by a team.
