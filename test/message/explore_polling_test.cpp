@@ -141,7 +141,7 @@ TEST_CASE("what explore leaves out has the outcome of what it explores, also if 
         REQUIRE(some.faults == all.faults);
     }
     INFO(executions << " executions, without reduction " << without);
-    CHECK(executions < without / 10);
+    CHECK(executions < without / 2);
 }
 
 TEST_CASE("ranks that all test for ever make no progress in one execution") {

@@ -390,7 +390,8 @@ TEST_CASE("a member that fails lets go of what it was sent in a hundred calls, w
             allfold::wait_all(calls);
         });
         INFO(mine.text);
-        CHECK((mine.text == "boom" || mine.code == errc::peer_failed));
+        const bool may_be_done = has_made_them && comm.rank() != comm.size() - 1;
+        CHECK((mine.text == "boom" || mine.code == errc::peer_failed || (may_be_done && mine.text.empty())));
     }
     check_sums(comm, comm);
 }
