@@ -121,8 +121,8 @@ struct explore_options {
     /// `replay` never does so, for the sake of debuggers.
     double step_seconds = 60;
     /// How many times in a row a test may find nothing while a message may still arrive. A rank that goes on testing is
-    /// then treated like one that waits, until nothing else can happen. Then ranks that test do so in turn, up to this
-    /// many times, but at least 4.
+    /// then treated like one that waits, until nothing else can happen. Then ranks that test do so in rounds, each
+    /// up to this many times, or 4 if that is more.
     int tests = 1;
     int most_tests = 1000;                ///< then: this many are no progress
     std::size_t stack_bytes = 256 << 10;  ///< of each rank, between guard pages; at least 64 KiB

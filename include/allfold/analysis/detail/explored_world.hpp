@@ -434,17 +434,18 @@ class explored_world final : public order_observer {
     [[nodiscard]] bool goes_on_testing(const explored_rank& each) const noexcept {
         return each.at == place::tests && each.failed_tests < most_tests_;
     }
-    [[nodiscard]] int turn_of(const explored_rank& each) const noexcept {
-        constexpr int most = 4;  // so that a few tests can be made in any order
-        return each.last_tests / std::max(tests_, most);
+    [[nodiscard]] int round_of(const explored_rank& each) const noexcept {
+        constexpr int fewest_in_a_round = 4;  // so that a few tests can be made in any order
+        return each.last_tests / std::max(tests_, fewest_in_a_round);
     }
-    /// If nothing else can happen, ranks that test again and again go on doing so, in turn, and deadlines pass.
+    /// If nothing else can happen, ranks that test again and again go on doing so, in rounds, and deadlines pass.
     void add_last_resorts(std::vector<explored_step>& possible) {
-        int turn = most_tests_;
+        int round = most_tests_;
         for (const explored_rank& each : ranks_)
-            if (goes_on_testing(each)) turn = std::min(turn, turn_of(each));
+            if (goes_on_testing(each)) round = std::min(round, round_of(each));
         for (const explored_rank& each : ranks_) {
-            if (goes_on_testing(each) && turn_of(each) == turn) possible.push_back({each.rank, false, true, {}, turn});
+            if (goes_on_testing(each) && round_of(each) == round)
+                possible.push_back({each.rank, false, true, {}, round});
             if (each.is_timed && (each.at == place::tests || each.at == place::waits))
                 possible.push_back({each.rank, false, true, deadline_passes});
             if (tells_failures && each.at == place::waits && each.where.peer >= 0 &&

@@ -131,7 +131,8 @@ class prover : public costs {
         int blocks = 0;
     };
 
-    // The items of cells without a value: what the caller left there is still there, or may be.
+    // The items of cells without a value. In a result that was never written lies what the caller has left there; in an
+    // overwritten one, perhaps a copy that has been sent.
     static constexpr int never_written = Value{}.item, overwritten = never_written - 1;
 
     [[nodiscard]] static constexpr std::size_t at(int i) noexcept { return static_cast<std::size_t>(i); }

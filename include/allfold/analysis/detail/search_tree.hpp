@@ -77,7 +77,7 @@ struct explored_step {
     bool has_message = false;
     bool is_last_resort = false;  ///< possible only because nothing else is: it depends on what all ranks have done
     explored_channel channel;
-    int turn = 0;  ///< of a test as a last resort: all tests of earlier turns come before it
+    int round = 0;  ///< of a test as a last resort: all tests of earlier rounds come before it
     [[nodiscard]] bool is_last_test() const noexcept { return is_last_resort && channel == explored_channel(); }
     /// Whether this step holds a standard send that waits for its receive, after all.
     [[nodiscard]] bool holds() const noexcept { return !has_message && channel.is_answer(); }
@@ -304,9 +304,9 @@ class search_tree {
     static void inherit_sleep(const state& parent, bool was_quiet, state& child) {
         const explored_step& last = parent.possible[at(parent.current)];
         for (const explored_step& each : parent.sleep) {
-            const bool are_independent =
-                last.is_last_resort || each.is_last_resort ? was_quiet && each.is_last_test() : each.rank != last.rank;
-            if (are_independent && each.rank != last.rank) child.sleep.push_back(each);
+            const bool are_ordinary = !last.is_last_resort && !each.is_last_resort;
+            if (each.rank != last.rank && (are_ordinary || (was_quiet && each.is_last_test())))
+                child.sleep.push_back(each);
         }
     }
     /// If nothing else can become possible for a rank, no other rank need be tried beside it.
@@ -347,7 +347,7 @@ class search_tree {
     }
     /// Whether a step must come before a last resort of another rank.
     [[nodiscard]] static bool must_precede(const event& first, const event& last_resort) {
-        return !first.is_quiet || !last_resort.what.is_last_test() || first.what.turn < last_resort.what.turn;
+        return !first.is_quiet || !last_resort.what.is_last_test() || first.what.round < last_resort.what.round;
     }
     [[nodiscard]] static bool is_before_on_its_channel(const event& first, const event& second) {
         return first.what.has_message && second.what.has_message && first.what.channel == second.what.channel;

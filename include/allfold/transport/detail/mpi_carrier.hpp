@@ -345,6 +345,7 @@ bool carrier::run_collective(Begin begin, GoOn go_on) {
 /// As in `shutdown`: MPI may reuse the communicator's number for the next one, so no message may be in flight.
 template <class GoOn>
 bool carrier::try_end(GoOn go_on) {
+    poll();  // what it keeps begins to end here at the latest
     is_used_ = must_stay() ? 1 : 0;
     if (!run_collective([this](MPI_Request& request) { ask(request); }, go_on) || some_use_ != 0) return false;
     for (; keeps_ending(); std::this_thread::yield()) {  // on all ranks, which have no teams there any more
