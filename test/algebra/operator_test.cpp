@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/algebra/operator.hpp"
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <memory>
@@ -235,6 +236,14 @@ TEST_CASE("a declared operator may share what it cannot copy") {
     const std::array copies{op, op};
     *modulus = 5;
     for (const auto& copy : copies) CHECK(copy(3, 4) == 2);
+}
+
+TEST_CASE("a generic lambda that takes any number of arguments folds elements") {
+    const auto largest = allfold::commutative([](auto... x) { return std::max({x...}); });
+    STATIC_REQUIRE(allfold::commutative_operator<decltype(largest), int>);
+    STATIC_REQUIRE(allfold::commutative_operator<decltype(largest), allfold::row<int, double>>);
+    STATIC_REQUIRE_FALSE(allfold::stretch_operation<decltype(largest), int>);
+    CHECK(largest(3, 5) == 5);
 }
 
 TEST_CASE("a function, a std::function and a final class can be declared") {

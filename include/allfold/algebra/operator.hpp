@@ -38,16 +38,32 @@ template <class Op, class T>
         return {};
 }
 
+template <class Op, class T>
+concept folds_elements = requires(const Op& op, const T& x) {
+    { op(x, x) } -> std::convertible_to<T>;
+};
+/// Whether the operator takes any number of elements. It is not probed with stretches or rows, since it may be a
+/// generic lambda.
+template <class Op, class T>
+concept folds_any_number = folds_elements<Op, T> && requires(const Op& op, const T& x) {
+    { op(x, x, x) } -> std::convertible_to<T>;
+};
+
 /// Whether the operator folds many rows at once.
 template <class Op, class T>
-inline constexpr bool folds_stretches = requires(const Op& op, stretch<const T> x, stretch<T> out) { op(x, x, out); };
+concept folds_elements_in_stretches =
+    !folds_any_number<Op, T> && requires(const Op& op, stretch<const T> x, stretch<T> out) { op(x, x, out); };
+template <class Op, class T>
+inline constexpr bool folds_stretches = folds_elements_in_stretches<Op, T>;
 /// On several tensors, an operator that folds single rows is not probed with stretches, since it may be a generic
 /// lambda.
 template <class Op, class... Ts>
-concept folds_single_rows = requires(const Op& op, row<const Ts...> x, row<Ts...> out) { op(x, x, out); };
+concept folds_single_rows =
+    !(folds_any_number<Op, Ts> && ...) && requires(const Op& op, row<const Ts...> x, row<Ts...> out) { op(x, x, out); };
 template <class Op, class... Ts>
-concept folds_rows_in_stretches = !folds_single_rows<Op, Ts...> && requires(const Op& op, stretches<const Ts...> x,
-                                                                            stretches<Ts...> out) { op(x, x, out); };
+concept folds_rows_in_stretches =
+    !folds_single_rows<Op, Ts...> && !(folds_any_number<Op, Ts> && ...) &&
+    requires(const Op& op, stretches<const Ts...> x, stretches<Ts...> out) { op(x, x, out); };
 template <class Op, class... Ts>
 inline constexpr bool folds_stretches<Op, row<Ts...>> = folds_rows_in_stretches<Op, Ts...>;
 
@@ -62,9 +78,7 @@ template <class Op>
 inline constexpr bool has_parts = requires(const Op& op) { op.template part<0>(); };
 
 template <class Op, class T>
-inline constexpr bool is_binary_operation = requires(const Op& op, const T& x) {
-    { op(x, x) } -> std::convertible_to<T>;
-} || folds_stretches<Op, T>;
+inline constexpr bool is_binary_operation = folds_elements<Op, T> || folds_stretches<Op, T>;
 template <class Op, class... Ts>
 inline constexpr bool is_binary_operation<Op, row<Ts...>> =
     folds_rows<Op, row<Ts...>> || (is_binary_operation<Op, Ts> && ...);

@@ -82,6 +82,12 @@ inline constexpr bool writable<tensors<T>> = !std::is_const_v<T>;
 template <class T>
 inline constexpr bool writable<const tensors<T>> = !std::is_const_v<T>;
 
+/// Whether the elements of an argument are volatile: they could be neither copied as bytes nor passed to an operator.
+template <class X>
+inline constexpr bool is_volatile = std::is_volatile_v<X> || std::is_volatile_v<element_of<X>>;
+template <element_range R>
+inline constexpr bool is_volatile<R> = std::is_volatile_v<std::remove_reference_t<range_reference<R>>>;
+
 /// Whether the caller states how the rows of an argument are aligned.
 template <class X>
 inline constexpr bool states_alignment = is_raw<X>;

@@ -87,8 +87,11 @@ inline void require_named(const arguments_given& call, const schedule_maker& nam
                                          ", but the call needs order::", name_of(level)});
     if (named.supports(size, group)) return;
     std::string sizes;
-    for (int some = 1; some <= 64 && sizes.size() < 24; ++some)
-        if (named.supports(some, group)) sizes += (sizes.empty() ? "" : ", ") + std::to_string(some);
+    for (int some = 1; some <= 64 && sizes.size() < 24; ++some) {
+        if (!named.supports(some, group)) continue;
+        if (!sizes.empty()) sizes += ", ";
+        sizes += std::to_string(some);
+    }
     const std::string groups = group > 1 ? text({" in groups of ", group}) : std::string();
     call.reject(errc::bad_argument,
                 {named.name, " has no schedule for ", size, " ranks", groups, "; it supports ", sizes, ", ... ranks"});

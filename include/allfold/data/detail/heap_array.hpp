@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
+#include <new>
 #include <utility>
 
 /// @file
@@ -16,7 +18,7 @@ template <class T>
 class heap_array {
   public:
     heap_array() = default;
-    explicit heap_array(std::size_t size) : first_(new T[size]), size_(size) {}
+    explicit heap_array(std::size_t size) : first_(allocate(size)), size_(size) {}
     heap_array(heap_array&& other) noexcept { swap(other); }
     heap_array& operator=(heap_array&& other) noexcept {
         heap_array moved(std::move(other));
@@ -32,6 +34,12 @@ class heap_array {
     [[nodiscard]] T* end() const noexcept { return first_ + size_; }
 
   private:
+    /// The check is also for g++, which otherwise warns, in programs optimised as a whole (-flto), that a number of
+    /// ranks might be negative.
+    [[nodiscard]] static T* allocate(std::size_t size) {
+        if (size > std::numeric_limits<std::ptrdiff_t>::max() / sizeof(T)) throw std::bad_array_new_length();
+        return new T[size];
+    }
     void swap(heap_array& other) noexcept {
         std::swap(first_, other.first_);
         std::swap(size_, other.size_);

@@ -169,7 +169,9 @@ inline constexpr bool is_place<X> = writable<X>;
 template <bool SharesMemory, bool IsPlace, bool Returns, class X>
 [[nodiscard]] consteval bool require_message_data() {
     using data = std::remove_cvref_t<X>;
-    constexpr bool crosses = SharesMemory || are_bytes<data> || serializable<element_of<data>>;
+    constexpr bool is_memory = !is_volatile<std::remove_reference_t<X>>;
+    static_assert(is_memory, "allfold: the elements are volatile: copy them to ordinary memory first");
+    constexpr bool crosses = !is_memory || SharesMemory || are_bytes<data> || serializable<element_of<data>>;
     static_assert(crosses,
                   "allfold: these ranks do not share memory: elements of a message must be trivially copyable, or have "
                   "an allfold::serializer");
@@ -181,7 +183,7 @@ template <bool SharesMemory, bool IsPlace, bool Returns, class X>
     constexpr bool lives = !Returns || std::is_lvalue_reference_v<X> || refers<data>;
     static_assert(
         lives, "allfold: this argument would be destroyed before the operation completes: pass a variable or a view");
-    return crosses && has_bytes && is_writable && lives;
+    return is_memory && crosses && has_bytes && is_writable && lives;
 }
 
 }  // namespace allfold::detail
