@@ -117,8 +117,7 @@ class bundle : public forwarding<Comm>, public background::resource {
     }
     /// Throws if a rank that this one waits for bundles other collectives, or none.
     void check(int peer) const {
-        if (const auto theirs = forwarded::announced(peer, packets_); theirs && theirs->hash() != all_.hash())
-            throw_disagreement(this->base(), all_, peer, packets_);
+        check_call_of(this->base(), peer, packets_, all_, all_.hash());
     }
     /// Keeps its memory from being freed: somebody may still read it.
     void leak() noexcept {

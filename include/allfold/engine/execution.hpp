@@ -165,9 +165,7 @@ class execution {
         return oldest;
     }
     void check(const waiting& where) const {
-        if (where.peer < 0) return;
-        if (const auto theirs = all_.comm.announced(where.peer, where.on))
-            if (theirs->hash() != all_.agreed.hash()) all_.disagree(where.peer, where.on);
+        if (where.peer >= 0) check_call_of(all_.comm, where.peer, where.on, all_.agreed, all_.agreed.hash());
     }
 
     void begin_next(window_in_flight& free) {

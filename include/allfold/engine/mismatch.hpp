@@ -163,6 +163,15 @@ template <class Comm>
     throw_mismatch(here, theirs, comm.rank(), peer, comm.size());
 }
 
+/// Throws if a rank that this one waits for is known to have made another call on the lane. Nobody else may find out:
+/// it may have completed that call without this rank.
+template <class Comm>
+void check_call_of(Comm& comm, int peer, lane on, const signature& here, std::uint32_t hash) {
+    const auto known = comm.announced(peer, on);
+    const std::uint32_t theirs = known ? known->hash() : comm.announced_hash(peer, on);
+    if (theirs != 0 && theirs != hash) throw_disagreement(comm, here, peer, on);
+}
+
 /// Throws for a message whose length differs from that of this rank's blocks.
 [[noreturn, gnu::cold]] inline void throw_other_length(const char* collective, int rank, int peer, std::size_t found,
                                                        std::size_t expected, std::size_t row_bytes) {

@@ -327,9 +327,7 @@ class short_run {
     /// Throws if a rank that this one waits for is in another call.
     void check() const {
         const waiting where = blocked_on();
-        if (where.peer < 0) return;
-        if (const auto theirs = all_.comm.announced(where.peer, all_.on); theirs && theirs->hash() != all_.what.hash)
-            throw_disagreement(all_.comm, all_.what.agreed, where.peer, all_.on);
+        if (where.peer >= 0) check_call_of(all_.comm, where.peer, all_.on, all_.what.agreed, all_.what.hash);
     }
 
   private:

@@ -42,6 +42,8 @@ inline constexpr lane envelopes_lane = 0x7ffffffe, data_lane = 0x7fffffff;
 /// operation which is kept for longer than it takes to open 2^32 lanes never shares one with those that are called.
 inline constexpr lane first_restart_lane = 0x40000000, restart_lanes = 0x20000000;
 [[nodiscard]] constexpr bool is_restart_lane(lane on) noexcept { return on - first_restart_lane < restart_lanes; }
+/// Whether lane `a` was opened after lane `b`. Lanes are counted modulo 2^32.
+[[nodiscard]] constexpr bool is_later(lane a, lane b) noexcept { return static_cast<std::int32_t>(a - b) > 0; }
 /// The first lane of an operation that starts again, if `first` was the first of those that it opened.
 [[nodiscard]] constexpr lane restart_lane_of(lane first, unsigned lanes) noexcept {
     if (is_restart_lane(first)) return first;
@@ -279,6 +281,9 @@ struct transport_defaults {
     /// and at each of its starts. Without it, mismatches between prepared collectives are explained less well, and a
     /// collective that is called on one rank and prepared on another one hangs.
     void announce(lane, unsigned, const signature&) noexcept {}
+    /// The hash alone of what a peer opened on a lane, if more is not known; 0 if that is not known either. Asked only
+    /// if `announced` does not know the signature.
+    [[nodiscard]] static constexpr std::uint32_t announced_hash(int /*peer*/, lane) noexcept { return 0; }
     /// The first lane of an operation from its first start as a prepared one on, given the first of those that it
     /// opened. A transport whose `open` counts lanes modulo 2^32 returns one that is never opened, so that an old
     /// operation and a new one do not share it.
@@ -434,6 +439,7 @@ concept communicator =
         { C::sleeps } -> std::convertible_to<bool>;
         { C::has_notices } -> std::convertible_to<bool>;
         comm.announce(on, 1u, what);
+        { view.announced_hash(peer, on) } -> std::same_as<std::uint32_t>;
         { view.group() } -> std::same_as<int>;
         comm.progress();
         { view.processors() } -> std::same_as<int>;

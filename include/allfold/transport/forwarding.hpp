@@ -51,6 +51,7 @@ class forwarding {
     void announce(lane first, unsigned lanes, const signature& what) { base_.announce(first, lanes, what); }
     [[nodiscard]] lane restart_lane(lane first, unsigned lanes) { return base_.restart_lane(first, lanes); }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const { return base_.announced(peer, on); }
+    [[nodiscard]] std::uint32_t announced_hash(int peer, lane on) const { return base_.announced_hash(peer, on); }
     [[nodiscard]] bool lends(std::size_t bytes, bool copyable) const { return base_.lends(bytes, copyable); }
     bool try_post(int to, lane on, const outgoing& message) { return base_.try_post(to, on, message); }
     [[nodiscard]] bool posts_notices(int readers) const

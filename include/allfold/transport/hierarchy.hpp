@@ -92,6 +92,10 @@ class hierarchical_communicator : public transport_defaults {
         if (is_inside(peer)) return inside_.announced(peer - first_, on);
         return across_ ? across_->announced(process_of(peer), lane_across_(on)) : std::nullopt;
     }
+    [[nodiscard]] std::uint32_t announced_hash(int peer, lane on) const {
+        if (is_inside(peer)) return inside_.announced_hash(peer - first_, on);
+        return across_ ? across_->announced_hash(process_of(peer), lane_across_(on)) : 0;
+    }
     [[nodiscard]] bool lends(std::size_t bytes, bool copyable) const {
         return inside_.lends(bytes, copyable) || outer_.lends(bytes, copyable);
     }

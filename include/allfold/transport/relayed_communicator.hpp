@@ -109,6 +109,10 @@ class relayed_communicator : public transport_defaults {
             if (each.from == peer && each.on == on) return known_.find(each.call);
         return std::nullopt;
     }
+    [[nodiscard]] std::uint32_t announced_hash(int peer, lane on) const {
+        const int beside = near_.find(peer);
+        return beside >= 0 ? inside_->announced_hash(beside, on) : 0;
+    }
     [[nodiscard]] bool lends(std::size_t bytes, bool copyable) const { return inside_->lends(bytes, copyable); }
     bool try_post(int to, lane on, const outgoing& message);
     template <class Sink>

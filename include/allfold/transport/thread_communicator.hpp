@@ -82,6 +82,9 @@ class thread_communicator : public transport_defaults {
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const noexcept {
         return world_.announced(peer).find(on);
     }
+    [[nodiscard]] std::uint32_t announced_hash(int peer, lane on) const noexcept {
+        return world_.announced(peer).find_hash(on);
+    }
     [[nodiscard]] int processors() const noexcept { return world_.processors_; }
     [[nodiscard]] bool is_far(int peer, std::size_t bytes) { return with(peer).link.is_far(bytes); }
     [[nodiscard]] bool others_were_far() {

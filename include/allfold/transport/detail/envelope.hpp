@@ -245,6 +245,7 @@ class opened_lanes {
     void add(lane first, unsigned lanes, const signature& what) noexcept {
         newest_ = (newest_ + 1) % entries_.size();
         entries_[newest_] = {first, lanes, ++calls_, what.hash(), what};
+        if (!is_restart_lane(first) && is_later(first + lanes, end_)) end_ = first + lanes;
     }
     /// The same for the next lane, opened for a call like the previous one.
     void add_again(lane on, std::uint32_t hash, const signature& what) noexcept {
@@ -253,6 +254,7 @@ class opened_lanes {
             return add(on, 1, what);
         ++newest.lanes;
         newest.call = ++calls_;
+        end_ = on + 1;
     }
     struct entry {
         lane first = 0;
@@ -261,8 +263,9 @@ class opened_lanes {
         std::uint32_t hash = 0;
         signature what;
     };
-    /// Null for lanes opened long ago.
+    /// Null for lanes opened long ago, and for those yet to be opened, whose numbers old ones may have.
     [[nodiscard]] const entry* find(lane on) const noexcept {
+        if (!is_restart_lane(on) && !is_later(end_, on)) return nullptr;
         for (std::size_t back = 0; back < entries_.size(); ++back) {
             const entry& e = entries_[(newest_ + entries_.size() - back) % entries_.size()];
             if (on - e.first < e.lanes) return &e;
@@ -286,6 +289,7 @@ class opened_lanes {
     std::array<entry, 32> entries_;
     std::size_t newest_ = 0;
     std::uint32_t calls_ = 0;
+    lane end_ = 0;  // the one after those that have been counted
 };
 
 /// How a payload is sent: its long ranges separately, from where they lie.

@@ -32,9 +32,6 @@
 
 namespace allfold::detail {
 
-/// Whether lane `a` was opened after lane `b`. Lanes count modulo 2^32.
-[[nodiscard]] constexpr bool is_later(lane a, lane b) noexcept { return static_cast<std::int32_t>(a - b) > 0; }
-
 /// The operation that a message belongs to.
 struct sender {
     lane on = 0;

@@ -32,61 +32,17 @@ struct rank_board {
     std::atomic<const char*> what{""};
 };
 
-/// The signatures that a rank opened most recently, for its peers' error messages. A sequence lock over plain words.
+/// The signatures that a rank opened most recently, for its peers' error messages, and of many earlier ones the hashes:
+/// a rank that waits may have to find out that a peer made another call long ago. A sequence lock over plain words.
 class alignas(line_bytes) announcements {
-  public:
-    void write(lane first, unsigned lanes, const signature& what, std::uint32_t hash = 0) noexcept {
-        hash_ = hash;
-        next_lane_ = first + lanes;
-        entry& e = entries_[++latest_ % entries_.size()];
-        e.version.store(2 * latest_ - 1, std::memory_order_relaxed);
-        std::atomic_thread_fence(std::memory_order_release);
-        e.lanes.store(range{first, lanes}.word(), std::memory_order_relaxed);
-#if defined(__GNUC__)
-#pragma GCC unroll 16
-#endif
-        for (std::size_t i = 0; i < words; ++i) {
-            std::uint64_t word;
-            std::memcpy(&word, reinterpret_cast<const std::byte*>(&what) + i * sizeof word, sizeof word);
-            e.raw[i].store(word, std::memory_order_relaxed);
-        }
-        e.version.store(2 * latest_, std::memory_order_release);
-    }
-    /// The same for one lane; cheap if it directly follows the lanes of a signature with the same hash, or is one of
-    /// them.
-    void write_again(lane on, const signature& what, std::uint32_t hash) noexcept {
-        constexpr lane many = lane{1} << 30;  // keeps the number of lanes well clear of wrapping
-        std::atomic<std::uint64_t>& lanes = entries_[latest_ % entries_.size()].lanes;
-        range all = range::of(lanes.load(std::memory_order_relaxed));
-        if (hash_ == hash && on - all.first < all.lanes) return;
-        if (hash_ != hash || next_lane_ != on || on % many == 0) return write(on, 1, what, hash);
-        ++next_lane_;
-        ++all.lanes;
-        lanes.store(all.word(), std::memory_order_release);
-    }
-    /// The latest one that has this lane.
-    [[nodiscard, gnu::cold]] std::optional<signature> find(lane on) const noexcept {
-        std::optional<signature> found;
-        std::uint64_t latest = 0;
-        for (const entry& e : entries_) {
-            const auto version = e.version.load(std::memory_order_acquire);
-            const range all = range::of(e.lanes.load(std::memory_order_acquire));
-            std::array<std::uint64_t, words> raw;
-            for (std::size_t i = 0; i < words; ++i) raw[i] = e.raw[i].load(std::memory_order_relaxed);
-            std::atomic_thread_fence(std::memory_order_acquire);
-            if (version % 2 != 0 || version == 0 || version != e.version.load(std::memory_order_relaxed)) continue;
-            if (on - all.first >= all.lanes || version < latest) continue;
-            latest = version;
-            std::memcpy(static_cast<void*>(&found.emplace()), raw.data(), sizeof(signature));
-        }
-        return found;
-    }
-
-  private:
+    // Comes first, since what it returns is deduced.
     struct range {
         lane first = 0;
         unsigned lanes = 0;
 
+        [[nodiscard]] static auto has(lane on) noexcept {
+            return [on](range all) { return on - all.first < all.lanes; };
+        }
         /// Assembled in a register: a word assembled in memory could be read back only after all earlier stores, and
         /// those of a message take as long as the message.
         [[nodiscard]] std::uint64_t word() const noexcept { return std::uint64_t{lanes} << 32 | first; }
@@ -94,17 +50,122 @@ class alignas(line_bytes) announcements {
             return {static_cast<lane>(word), static_cast<unsigned>(word >> 32)};
         }
     };
+
+  public:
+    void write(lane first, unsigned lanes, const signature& what, std::uint32_t hash = 0) noexcept {
+        note_end(next_lane_);  // of the latest one, which may have grown
+        next_lane_ = first + lanes;
+        note_end(next_lane_);
+        const std::size_t at = ++latest_ % entries_.size();
+        if (latest_ > entries_.size()) keep_hash(at);
+        hashes_[at] = hash;
+        entries_[at].write(latest_, range{first, lanes}.word(), &what);
+    }
+    /// The same for one lane; cheap if it directly follows the lanes of a signature with the same hash, or is one of
+    /// them.
+    void write_again(lane on, const signature& what, std::uint32_t hash) noexcept {
+        constexpr lane many = lane{1} << 30;  // keeps the number of lanes well clear of wrapping
+        const std::size_t at = latest_ % entries_.size();
+        std::atomic<std::uint64_t>& lanes = entries_[at].lanes;
+        range all = range::of(lanes.load(std::memory_order_relaxed));
+        if (hashes_[at] == hash && on - all.first < all.lanes) return;
+        if (hashes_[at] != hash || next_lane_ != on || on % many == 0) return write(on, 1, what, hash);
+        ++next_lane_;
+        ++all.lanes;
+        lanes.store(all.word(), std::memory_order_release);
+    }
+    /// The latest one that has this lane.
+    [[nodiscard, gnu::cold]] std::optional<signature> find(lane on) const noexcept {
+        std::optional<signature> found;
+        if (is_ahead(on)) return found;
+        find_in(entries_, range::has(on), [&found](range, const auto& raw) {
+            std::memcpy(static_cast<void*>(&found.emplace()), raw.data(), sizeof(signature));
+        });
+        return found;
+    }
+    /// Its hash, also if the signature has been forgotten; 0 if that has been forgotten too.
+    [[nodiscard, gnu::cold]] std::uint32_t find_hash(lane on) const noexcept {
+        if (const auto known = find(on)) return known->hash();
+        std::uint64_t found = 0;
+        if (!is_ahead(on)) find_in(earlier_, range::has(on), [&found](range, const auto& raw) { found = raw[0]; });
+        return static_cast<std::uint32_t>(found);
+    }
+
+  private:
     static_assert(sizeof(signature) % sizeof(std::uint64_t) == 0);
     static constexpr std::size_t words = sizeof(signature) / sizeof(std::uint64_t);
+    template <std::size_t Words>
     struct entry {
         std::atomic<std::uint64_t> version{0};  // even, and grows from one to the next; odd while it is being written
         std::atomic<std::uint64_t> lanes{0};
-        std::array<std::atomic<std::uint64_t>, words> raw{};
+        std::array<std::atomic<std::uint64_t>, Words> raw{};
+
+        void write(std::uint64_t number, std::uint64_t on, const void* what) noexcept {
+            version.store(2 * number - 1, std::memory_order_relaxed);
+            std::atomic_thread_fence(std::memory_order_release);
+            lanes.store(on, std::memory_order_relaxed);
+#if defined(__GNUC__)
+#pragma GCC unroll 16
+#endif
+            for (std::size_t i = 0; i < Words; ++i) {
+                std::uint64_t word;
+                std::memcpy(&word, static_cast<const std::byte*>(what) + i * sizeof word, sizeof word);
+                raw[i].store(word, std::memory_order_relaxed);
+            }
+            version.store(2 * number, std::memory_order_release);
+        }
     };
-    std::array<entry, 8> entries_;
-    std::uint64_t latest_ = 0;  // how many have been written
-    std::uint32_t hash_ = 0;    // of the latest one; 0 if not given
-    lane next_lane_ = 0;        // the one after the lanes of the latest one
+
+    void note_end(lane end) noexcept {
+        if (!is_restart_lane(end - 1) && is_later(end, end_.load(std::memory_order_relaxed)))
+            end_.store(end, std::memory_order_relaxed);
+    }
+    /// Whether a lane has yet to be opened: an old signature may have the same number.
+    [[nodiscard]] bool is_ahead(lane on) const noexcept {
+        if (is_restart_lane(on)) return false;
+        const lane end = end_.load(std::memory_order_acquire);
+        lane grown = end;  // the end of the latest entry, which may have grown
+        const auto is_counted = [](range all) { return !is_restart_lane(all.first); };
+        find_in(entries_, is_counted, [&grown](range all, const auto&) { grown = all.first + all.lanes; });
+        return !is_later(is_later(grown, end) ? grown : end, on);
+    }
+    /// Calls use(lanes, words) for each entry that is wanted and later than all before it.
+    template <std::size_t Count, std::size_t Words, class Wanted, class Use>
+    static void find_in(const std::array<entry<Words>, Count>& entries, Wanted is_wanted, Use use) noexcept {
+        std::uint64_t latest = 0;
+        for (const entry<Words>& e : entries) {
+            const auto version = e.version.load(std::memory_order_acquire);
+            const range all = range::of(e.lanes.load(std::memory_order_acquire));
+            std::array<std::uint64_t, Words> raw;
+            for (std::size_t i = 0; i < Words; ++i) raw[i] = e.raw[i].load(std::memory_order_relaxed);
+            std::atomic_thread_fence(std::memory_order_acquire);
+            if (version % 2 != 0 || version == 0 || version != e.version.load(std::memory_order_relaxed)) continue;
+            if (!is_wanted(all) || version < latest) continue;
+            latest = version;
+            use(all, raw);
+        }
+    }
+    /// Keeps the hash of a signature that is about to be overwritten.
+    void keep_hash(std::size_t at) noexcept {
+        const entry<words>& old = entries_[at];
+        std::uint64_t hash = hashes_[at];
+        if (hash == 0) {
+            std::array<std::uint64_t, words> raw;
+            for (std::size_t i = 0; i < words; ++i) raw[i] = old.raw[i].load(std::memory_order_relaxed);
+            signature what;
+            std::memcpy(static_cast<void*>(&what), raw.data(), sizeof what);
+            hash = what.hash();
+        }
+        const std::uint64_t number = latest_ - entries_.size();
+        earlier_[number % earlier_.size()].write(number, old.lanes.load(std::memory_order_relaxed), &hash);
+    }
+
+    std::array<entry<words>, 8> entries_;
+    std::array<std::uint32_t, 8> hashes_{};  // of the entries; 0 if not given
+    std::uint64_t latest_ = 0;               // how many have been written
+    lane next_lane_ = 0;                     // the one after the lanes of the latest one
+    std::atomic<lane> end_{0};               // the one after all that were counted when the latest one was written
+    std::array<entry<1>, 256> earlier_;
 };
 
 }  // namespace allfold::detail
