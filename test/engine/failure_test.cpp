@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -25,6 +26,7 @@
 #include "test/support/oracle.hpp"
 #include "test/support/patience.hpp"
 #include "test/support/ranks.hpp"
+#include "test/support/sanitized.hpp"
 
 using namespace test;
 using namespace std::chrono_literals;
@@ -120,6 +122,32 @@ TEST_CASE("an operator that throws in any other collective releases the other ra
             allfold::inclusive_scan(comm, x, fragile_sum(comm.rank()));
             allfold::barrier(comm);
         }));
+    }
+}
+
+TEST_CASE("a call during which another rank's operator throws does not count as complete") {
+    // Long enough for a single pass, in which each rank writes a block of all results.
+    for (int turn = 0; turn < fewer_if_sanitized(60, 12); ++turn) {
+        const int kind = turn / 3 % 3, size = (kind == 2 ? 3 : 2) + turn % 3;
+        std::atomic<int> wrong = 0;
+        const auto outcomes = outcomes_on_ranks(size, [&](auto& comm) {
+            int folds = 0;
+            const auto fragile = allfold::associative([&folds, fails = comm.rank() == culprit, turn](int a, int b) {
+                if (fails && folds++ == 40 * turn) throw boom();
+                return a + b;
+            });
+            std::vector<int> x(40000, 1);
+            allfold::operation all;
+            if (kind == 0) all = allfold::all_reduce.start(comm, x, fragile);
+            if (kind == 1) all = allfold::inclusive_scan.start(comm, x, fragile);
+            if (kind == 2) all = allfold::exclusive_scan.start(comm, x, fragile);  // leaves rank 0 alone
+            all.wait();
+            const int expected = kind == 0 ? size : kind == 1 ? comm.rank() + 1 : std::max(1, comm.rank());
+            if (std::ranges::count(x, expected) != std::ssize(x)) ++wrong;
+        });
+        INFO("turn " << turn);
+        CHECK(wrong == 0);
+        CHECK(outcomes[culprit].text == "boom");
     }
 }
 
@@ -341,6 +369,51 @@ TEST_CASE("nobody touches the memory of a rank that has left by an exception") {
             },
             std::array{allfold::thread_tuning(), impatient, noticing}[static_cast<std::size_t>(turn) % 3]);
         for (const auto& each : outcomes) CHECK_FALSE(each.succeeded());
+    }
+}
+
+TEST_CASE("ranks that abort operations on two communicators at once do not wait for each other") {
+    // Each has operations in flight on both, in which it is lent memory, and aborts first where the other one does
+    // last.
+    const auto joined = allfold::associative([](const std::string& a, const std::string& b) { return a + b; });
+    for (int turn = 0; turn < 5; ++turn) {
+        allfold::thread_world second(3);
+        std::atomic<int> ready = 0;
+        const auto wait_for_two = [&ready] {
+            while (ready < 2) std::this_thread::yield();
+        };
+        const auto outcomes = outcomes_on_ranks(3, [&](auto& comm) {
+            auto other = second.communicator(comm.rank());
+            if (comm.rank() == 2) return wait_for_two();
+            auto& early = comm.rank() == 0 ? comm : other;
+            auto& late = comm.rank() == 0 ? other : comm;
+            std::vector<std::string> x(2000, "x"), y(2000, "y");
+            auto last = allfold::all_reduce.start(early, x, joined), first = allfold::all_reduce.start(late, y, joined);
+            for (int i = 0; i < 200 && !first.done() && !last.done(); ++i) std::this_thread::yield();
+            ++ready;
+            wait_for_two();
+            throw boom();
+        });
+        CHECK((outcomes[0].text == "boom" && outcomes[1].text == "boom"));
+    }
+}
+
+TEST_CASE("a rank gets its own exception wherever it first learns of it") {
+    for (const bool is_other : {false, true}) {
+        allfold::thread_world second(2);
+        std::atomic<bool> is_through = false;
+        const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
+            auto other = second.communicator(comm.rank());
+            auto& broken = is_other ? other : comm;
+            auto& sound = is_other ? comm : other;
+            std::vector<int> x(4, 1);
+            const auto in_flight = allfold::inclusive_scan.start(broken, x, fragile_sum(comm.rank()));
+            for (int i = 0; i < 20; ++i) allfold::barrier(sound);  // which makes progress on it
+            if (comm.rank() == culprit) is_through = true;
+            while (!is_through) std::this_thread::yield();
+            allfold::barrier(broken);
+        });
+        check_all_name_the_culprit(outcomes);
     }
 }
 

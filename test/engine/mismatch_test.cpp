@@ -655,6 +655,42 @@ TEST_CASE("so is an operation of several collectives that one rank prepares") {
                       errc::mismatch, {"rank 0 calls all_reduce", "rank 1 prepares all_reduce"});
 }
 
+TEST_CASE("a mismatch is found although the other rank has made many calls since") {
+    for (const std::size_t since : {3, 8, 100}) {
+        const auto outcomes =
+            outcomes_of(3, [&](auto& comm) {  // rank 2 forgets the first broadcast, and waits for rank 0
+                int x = 0;
+                if (comm.rank() == 2) {
+                    allfold::all_reduce(comm, x, sum());
+                    return;
+                }
+                for (std::size_t n = 0; n < since; ++n) {
+                    std::vector<int> y(1 + n);
+                    allfold::broadcast(comm, y, allfold::root{1});
+                }
+                allfold::broadcast(comm, x, allfold::root{2});
+            });
+        check_failure(outcomes, errc::mismatch, {"all_reduce", "rank 2", "rank 0"});
+        check_failure(outcomes_of(2,
+                                  [&](auto& comm) {
+                                      int x = 0;
+                                      if (comm.rank() == 1) {
+                                          allfold::all_reduce(comm, x, sum());
+                                          return;
+                                      }
+                                      const auto never_started = allfold::barrier.prepare(comm);
+                                      std::vector<std::vector<int>> y(since);
+                                      std::vector<allfold::operation> in_flight;
+                                      for (auto& each : y) {
+                                          each.resize(1 + in_flight.size());
+                                          in_flight.push_back(allfold::all_reduce.start(comm, each, sum()));
+                                      }
+                                      wait_all(in_flight);
+                                  }),
+                      errc::mismatch, {"all_reduce", "rank 0", "rank 1"});
+    }
+}
+
 TEST_CASE("operations of several collectives make the same calls on all ranks, however late one is") {
     using allfold::in_sync, allfold::out_sync;
     for (const std::size_t n : lengths)

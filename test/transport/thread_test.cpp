@@ -501,8 +501,31 @@ TEST_CASE("lanes are numbered in the order in which they are opened, and peers c
     CHECK(std::string(p.b.announced(0, second)->what) == "inclusive_scan");
     CHECK_FALSE(p.b.announced(0, second + 1));
     CHECK_FALSE(p.b.announced(1, first));
-    for (int i = 0; i < 1000; ++i) p.a.open(scan, 1);  // so that the first lanes are forgotten
+    for (int i = 0; i < 100; ++i) p.a.open(scan, 1);  // so that the signatures of the first lanes are forgotten
     CHECK_FALSE(p.b.announced(0, first));
+    CHECK(p.b.announced_hash(0, first) == sum.hash());
+    CHECK(p.b.announced_hash(0, second) == scan.hash());
+    for (int i = 0; i < 1000; ++i) p.a.open(scan, 1);  // and their hashes
+    CHECK(p.b.announced_hash(0, first) == 0);
+}
+
+TEST_CASE("lanes that have yet to be opened are not taken for old ones of the same number") {
+    allfold::detail::announcements all;
+    allfold::signature old, last;
+    old.elements = 1;
+    last.elements = 2;
+    all.write(0, 1U << 30, old);  // since then, 2^32 lanes have been counted
+    for (lane on = 1U << 31; on != 0; on += 1U << 29) all.write(on, 1U << 29, last);
+    CHECK(all.find(lane{0} - 1)->elements == 2);
+    CHECK_FALSE(all.find(5));
+    CHECK(all.find_hash(5) == 0);
+    all.write_again(0, last, 7);
+    all.write_again(1, last, 7);
+    CHECK(all.find(1)->elements == 2);
+    CHECK_FALSE(all.find(2));
+    for (lane i = 0; i < 20; ++i) all.write(allfold::detail::first_restart_lane + i, 1, old);
+    CHECK(all.find_hash(1) == 7);
+    CHECK(all.find_hash(2) == 0);
 }
 
 namespace {

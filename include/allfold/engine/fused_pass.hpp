@@ -48,7 +48,9 @@ class fused_walk {
             folded_ = true;
             arrived_.clear();
         }
-        return lent_.load(std::memory_order_acquire) == 0;
+        if (lent_.load(std::memory_order_acquire) != 0) return false;
+        all.comm.progress();  // throws if a rank has failed, and has not written its block
+        return true;
     }
 
     [[nodiscard]] waiting blocked_on(const context& all) const {

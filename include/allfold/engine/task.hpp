@@ -35,6 +35,7 @@ using time_point = std::chrono::steady_clock::time_point;
 template <communicator Comm>
 void abort_communicator(Comm& comm) noexcept {
     if (comm.background().is_running()) return;
+    comm.note_failure();
     comm.background().drop();
     comm.abandon();
     if (comm.holds_memory()) comm.background().leak();
@@ -180,8 +181,7 @@ void run_to_end(Comm& comm, execution<Comm>& run, const std::optional<deadline>&
         else
             comm.wait(work, std::nullopt);
     } catch (...) {
-        work.drop();
-        abort_communicator(comm);
+        abort_communicator(comm);  // which drops `work` as well
         if (comm.holds_memory()) run.leak();
         throw;
     }
@@ -234,6 +234,16 @@ class task : public pending {
         const background::running inside(comm_->background());  // nothing can be started during an abort
         call_back();
         done_ = true;
+    }
+    bool drop_if_broken() noexcept override {
+        if (done()) return true;
+        try {
+            comm_->progress();
+        } catch (...) {
+            drop_run();
+            return true;
+        }
+        return false;
     }
     void orphan() noexcept override {
         const bool was_in_flight = !done();
@@ -356,6 +366,7 @@ class task : public pending {
         complete();
     }
     void abort_run() noexcept {
+        if (!comm_->background().is_running()) comm_->note_failure();
         drop_run();
         forget_memory();
         abort_communicator(*comm_);

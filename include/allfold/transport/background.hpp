@@ -84,6 +84,8 @@ class background {
         virtual void progress() noexcept = 0;
         /// Lets go of everything that peers have lent, for good: the communicator is broken, or this rank aborts.
         virtual void drop() noexcept = 0;
+        /// Lets go of what peers have lent if its communicator turns out to be broken; returns whether it is.
+        virtual bool drop_if_broken() noexcept { return false; }
         /// Keeps its memory from being freed: somebody may still access it.
         virtual void leak() noexcept {}
         /// Its communicator is about to end, and must not be used any more.
@@ -123,6 +125,7 @@ class background {
         friend class background;
         background* home_ = nullptr;
         const void* through_ = nullptr;
+        bool is_dropped_ = false;  // by drop_elsewhere
         hook<work> in_flight_{this};
         hook<work> known_{this};
     };
@@ -177,6 +180,7 @@ class background {
         has_seen_failure_ = true;
         unseen_ = nullptr;
     }
+    [[nodiscard]] bool has_seen_failure() const noexcept { return has_seen_failure_; }
     void throw_unseen() {
         if (unseen_) std::rethrow_exception(std::exchange(unseen_, nullptr));
     }
@@ -203,6 +207,7 @@ class background {
         if (progress_set_.load(std::memory_order_relaxed) != &mine) [[unlikely]]
             join(mine);
         if (w.in_flight_.alone() && in_flight_count_++ == 0) mine.count_busy(1);
+        w.is_dropped_ = false;
         w.in_flight_.leave();
         in_flight_.push_back(w.in_flight_);
         if (w.due_ != clock::time_point::max()) mine.note_timed();
@@ -249,6 +254,15 @@ class background {
     void drop() noexcept {
         in_flight_.for_each([](work& w) { w.drop(); });
         waited_for_.for_each([](work& w) { w.drop(); });
+    }
+    /// Lets go of what peers have lent to this thread on other communicators that are broken. To be called now and then
+    /// by a rank that aborts and waits for others to let go of its own loans: they may abort such a communicator, and
+    /// wait for this rank.
+    void drop_elsewhere() noexcept {
+        for_each_of_this_thread([this](background& each) {
+            if (&each == this || each.runs_) return;
+            each.in_flight_.for_each([](work& w) { w.is_dropped_ = w.is_dropped_ || w.drop_if_broken(); });
+        });
     }
     /// Records what its rank waits for without having it in flight: only that wait makes progress on it, along with
     /// other work. If that work aborts, `w` must drop its loans as well.

@@ -88,6 +88,7 @@ class forwarding {
     {
         base_.look_beside(work);
     }
+    void note_failure() noexcept { base_.note_failure(); }
     void abandon() noexcept { base_.abandon(); }
     void name_ranks(detail::rank_names names)
         requires requires(Comm& comm) { comm.name_ranks(names); }

@@ -250,6 +250,9 @@ class thread_communicator : public transport_defaults {
     void wait(Work& work, detail::wait_deadline deadline) {
         detail::wait(*this, board_, world_.tuning_, work, deadline);
     }
+    // Called from a handler, while the exception that is the cause can be inspected.
+
+    void note_failure() noexcept { world_.fail(rank_, detail::current_cause()); }
     void abandon() noexcept;
 
     [[nodiscard]] static bool waits_to_form() noexcept { return false; }
@@ -417,7 +420,12 @@ class thread_communicator : public transport_defaults {
         for (peer_state* each = first_; each != nullptr; each = each->next) each->keep_arrived();
     }
 
-    [[noreturn, gnu::cold]] void throw_failure(const char* during) { world_.throw_failure(rank_, names_, during); }
+    /// The rank that has failed gets its own exception, unless it has had that before.
+    [[noreturn, gnu::cold]] void throw_failure(const char* during) {
+        if (!background_.has_seen_failure() && world_.failure_.culprit() == rank_)
+            if (const std::exception_ptr own = world_.failure_.thrown()) std::rethrow_exception(own);
+        world_.throw_failure(rank_, names_, during);
+    }
     [[noreturn, gnu::cold]] void throw_departed(int peer, const char* during);
     [[noreturn, gnu::cold]] void time_out(const waiting& where);
     void depart() noexcept;
@@ -645,11 +653,16 @@ inline void thread_communicator::time_out(const waiting& where) {
     throw error(errc::timeout, detail::text({where.what, ": ", why}));
 }
 
-/// Called from a handler, while the exception that is the cause can be inspected.
 inline void thread_communicator::abandon() noexcept {
-    world_.fail(rank_, detail::current_cause());
-    for (int r = 0; r < size_; ++r)
-        while (r != rank_ && world_.board(r).touching.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
+    constexpr int moment = 64;
+    note_failure();
+    for (int r = 0; r < size_; ++r) {
+        const std::atomic<int>& touching = world_.board(r).touching;
+        for (int turn = 1; r != rank_ && touching.load(std::memory_order_seq_cst) != 0; ++turn) {
+            if (turn % moment == 0) background_.drop_elsewhere();
+            std::this_thread::yield();
+        }
+    }
 }
 
 inline void thread_communicator::depart() noexcept {
