@@ -370,6 +370,27 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("a rank of a hierarchy is told that a first thread has returned, which will never read what it was lent") {
+    for (const bool waits : {true, false})
+        for (const int root : {0, 1}) {
+            outcome told;
+            static_cast<void>(outcomes_on_ranks(2, [&](auto& across) {
+                allfold::run(across, 1, [&](auto& comm) {
+                    if (comm.rank() == 0) return;
+                    std::vector<int> x(300000, 1);
+                    told = outcome_of([&] {
+                        auto op = root == 0 ? allfold::reduce.start(comm, x, sum())
+                                            : allfold::broadcast.start(comm, x, allfold::root{1});
+                        while (!waits && !op.done()) std::this_thread::yield();
+                        op.wait();
+                    });
+                });
+            }));
+            INFO((waits ? "waits" : "tests") << ", root " << root << ": " << told.text);
+            CHECK((told.code == errc::peer_failed && told.says("rank 0 of 2, which has returned")));
+        }
+}
+
 TEST_CASE("what a rank of a hierarchy has in flight learns that a peer has returned, while the rank waits elsewhere") {
     for (const int processes : {2, 4})
         for (const bool on_team : {false, true}) {

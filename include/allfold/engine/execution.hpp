@@ -109,7 +109,11 @@ class execution {
     void check() const {
         const waiting where = blocked_on();
         if (where.peer >= 0) return check(where);
-        const auto check_borrower = [&](int peer) { check({where.what, where.round, where.rounds, peer, where.on}); };
+        const auto check_borrower = [&](int peer) {
+            const waiting borrowed{where.what, where.round, where.rounds, peer, where.on};
+            check(borrowed);
+            all_.comm.check_borrower(borrowed);
+        };
         const window_in_flight* const oldest = oldest_window();
         if (is_short_)
             short_.for_each_borrower(all_, check_borrower);

@@ -35,7 +35,7 @@ using time_point = std::chrono::steady_clock::time_point;
 template <communicator Comm>
 void abort_communicator(Comm& comm) noexcept {
     if (comm.background().is_running()) return;
-    comm.note_failure();
+    comm.announce_failure();
     comm.background().drop();
     comm.abandon();
     if (comm.holds_memory()) comm.background().leak();
@@ -366,7 +366,7 @@ class task : public pending {
         complete();
     }
     void abort_run() noexcept {
-        if (!comm_->background().is_running()) comm_->note_failure();
+        if (!comm_->background().is_running()) comm_->announce_failure();
         drop_run();
         forget_memory();
         abort_communicator(*comm_);

@@ -300,10 +300,13 @@ struct transport_defaults {
     /// answer.
     [[nodiscard]] static bool others_are_far(std::size_t /*bytes*/) noexcept { return false; }
     [[nodiscard]] static bool others_were_far() noexcept { return false; }
+    /// Throws if a rank to which this one has lent memory, `where.peer`, has returned, and will never read it. Called
+    /// now and then by a rank that waits for that, for each of those ranks.
+    void check_borrower(const waiting& /*where*/) {}
     /// Called by a rank that aborts, from the same handler as `abandon` and before it: makes every other rank throw.
     /// Needed where memory is shared: only then does this rank let go of what others have lent to it, and a rank that
     /// has its memory back then learns of the failure, rather than take its call for complete.
-    void note_failure() noexcept {}
+    void announce_failure() noexcept {}
     /// Whether a peer may still access memory of this rank after `abandon`; the engine then frees none of it.
     [[nodiscard]] bool holds_memory() const noexcept { return false; }
     /// Throws if this thread may use the transport only when its process has no other thread.
@@ -434,7 +437,8 @@ concept communicator =
         { comm.try_receive(peer, on, detail::any_sink{}) } -> std::same_as<bool>;
         { view.lends(std::size_t{}, true) } -> std::same_as<bool>;
         comm.wait(work, deadline);
-        comm.note_failure();
+        comm.check_borrower(waiting());
+        comm.announce_failure();
         comm.abandon();
         { comm.background() } -> std::same_as<background&>;
         requires arrival<typename C::arrival_type>;

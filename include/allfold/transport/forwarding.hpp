@@ -88,7 +88,8 @@ class forwarding {
     {
         base_.look_beside(work);
     }
-    void note_failure() noexcept { base_.note_failure(); }
+    void check_borrower(const waiting& where) { base_.check_borrower(where); }
+    void announce_failure() noexcept { base_.announce_failure(); }
     void abandon() noexcept { base_.abandon(); }
     void name_ranks(detail::rank_names names)
         requires requires(Comm& comm) { comm.name_ranks(names); }

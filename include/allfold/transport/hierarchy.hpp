@@ -126,6 +126,10 @@ class hierarchical_communicator : public transport_defaults {
     /// The same for work in flight here while this rank waits for something else.
     template <class Work>
     void look_beside(Work& work);
+    void check_borrower(const waiting& where) {
+        if (!is_inside(where.peer) && relay_->has_leader_left(process_of(where.peer)))
+            require_presence(where, absence_of_borrower_);
+    }
     void abandon() noexcept {
         relay_->fail(detail::current_cause(), rank());
         inside_.abandon();
@@ -221,7 +225,7 @@ class hierarchical_communicator : public transport_defaults {
             throw error(relay_->failure().code, detail::text({"hierarchy: aborted on rank ", rank(), " of ", size(),
                                                               ": ", relay_->failure().why.c_str()}));
     }
-    /// A wait for a message of a first thread that has left; it may be split over several calls of `wait`.
+    /// A wait for a first thread that has left; it may be split over several calls of `wait`.
     struct absence {
         int peer = -1, round = 0;
         lane on = 0;
@@ -254,7 +258,7 @@ class hierarchical_communicator : public transport_defaults {
     bool has_ended_ = false;
     unsigned turns_ = 0, polls_ = 0;
     static constexpr std::chrono::milliseconds patience{100};
-    absence absence_, absence_beside_;
+    absence absence_, absence_beside_, absence_of_borrower_;
     detail::looked_after beside_;
 };
 
@@ -331,10 +335,11 @@ void hierarchical_communicator<Across>::look_beside(Work& work) {
     else
         static_cast<void>(across_->look_around(outside, std::nullopt));
     require_presence(where, absence_beside_);
+    work.check();
 }
 
-/// Throws if this rank waits for a message of a first thread that has returned. What that thread sent before may not
-/// have reached the engine yet, so this allows it some time.
+/// Throws if this rank waits for a first thread that has returned: for its message, or for it to read what this rank
+/// has lent. What that thread sent before may not have reached the engine yet, so this allows it some time.
 template <communicator Across>
 void hierarchical_communicator<Across>::require_presence(const waiting& where, absence& its) {
     if (where.peer < 0 || is_inside(where.peer) || !relay_->has_leader_left(process_of(where.peer))) {

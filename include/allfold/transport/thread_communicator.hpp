@@ -70,6 +70,7 @@ class thread_communicator : public transport_defaults {
     lane open(const signature& what, unsigned lanes) {
         board_.bell.bind_to_this_thread();
         const lane first = take_lanes(lanes, what.what);
+        world_.announced(rank_).count(first, lanes);
         announce(first, lanes, what);
         return first;
     }
@@ -252,7 +253,7 @@ class thread_communicator : public transport_defaults {
     }
     // Called from a handler, while the exception that is the cause can be inspected.
 
-    void note_failure() noexcept { world_.fail(rank_, detail::current_cause()); }
+    void announce_failure() noexcept { world_.fail(rank_, detail::current_cause()); }
     void abandon() noexcept;
 
     [[nodiscard]] static bool waits_to_form() noexcept { return false; }
@@ -655,7 +656,7 @@ inline void thread_communicator::time_out(const waiting& where) {
 
 inline void thread_communicator::abandon() noexcept {
     constexpr int moment = 64;
-    note_failure();
+    announce_failure();
     for (int r = 0; r < size_; ++r) {
         const std::atomic<int>& touching = world_.board(r).touching;
         for (int turn = 1; r != rank_ && touching.load(std::memory_order_seq_cst) != 0; ++turn) {

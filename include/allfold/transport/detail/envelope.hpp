@@ -242,19 +242,23 @@ class introductions {
 /// The signatures that this rank opened most recently, by lane.
 class opened_lanes {
   public:
+    void open(lane first, unsigned lanes, const signature& what) noexcept {
+        end_ = first + lanes;
+        add(first, lanes, what);
+    }
+    /// For lanes that are open already, or those of an operation that starts again.
     void add(lane first, unsigned lanes, const signature& what) noexcept {
         newest_ = (newest_ + 1) % entries_.size();
         entries_[newest_] = {first, lanes, ++calls_, what.hash(), what};
-        if (!is_restart_lane(first) && is_later(first + lanes, end_)) end_ = first + lanes;
     }
     /// The same for the next lane, opened for a call like the previous one.
     void add_again(lane on, std::uint32_t hash, const signature& what) noexcept {
+        end_ = on + 1;
         entry& newest = entries_[newest_];
         if (newest.hash != hash || newest.first + newest.lanes != on || newest.what.type_id != what.type_id)
             return add(on, 1, what);
         ++newest.lanes;
         newest.call = ++calls_;
-        end_ = on + 1;
     }
     struct entry {
         lane first = 0;

@@ -52,14 +52,15 @@ class alignas(line_bytes) announcements {
     };
 
   public:
+    /// To be called first for lanes that are counted.
+    void count(lane first, unsigned lanes) noexcept { end_ = first + lanes; }
     void write(lane first, unsigned lanes, const signature& what, std::uint32_t hash = 0) noexcept {
-        note_end(next_lane_);  // of the latest one, which may have grown
         next_lane_ = first + lanes;
-        note_end(next_lane_);
         const std::size_t at = ++latest_ % entries_.size();
         if (latest_ > entries_.size()) keep_hash(at);
         hashes_[at] = hash;
         entries_[at].write(latest_, range{first, lanes}.word(), &what);
+        known_end_.store(end_, std::memory_order_release);
     }
     /// The same for one lane; cheap if it directly follows the lanes of a signature with the same hash, or is one of
     /// them.
@@ -68,6 +69,7 @@ class alignas(line_bytes) announcements {
         const std::size_t at = latest_ % entries_.size();
         std::atomic<std::uint64_t>& lanes = entries_[at].lanes;
         range all = range::of(lanes.load(std::memory_order_relaxed));
+        if (!is_restart_lane(on) && is_later(on + 1, end_)) end_ = on + 1;
         if (hashes_[at] == hash && on - all.first < all.lanes) return;
         if (hashes_[at] != hash || next_lane_ != on || on % many == 0) return write(on, 1, what, hash);
         ++next_lane_;
@@ -77,17 +79,16 @@ class alignas(line_bytes) announcements {
     /// The latest one that has this lane.
     [[nodiscard, gnu::cold]] std::optional<signature> find(lane on) const noexcept {
         std::optional<signature> found;
-        if (is_ahead(on)) return found;
-        find_in(entries_, range::has(on), [&found](range, const auto& raw) {
-            std::memcpy(static_cast<void*>(&found.emplace()), raw.data(), sizeof(signature));
-        });
+        if (!is_ahead(on)) static_cast<void>(find_signature(on, found));
         return found;
     }
     /// Its hash, also if the signature has been forgotten; 0 if that has been forgotten too.
     [[nodiscard, gnu::cold]] std::uint32_t find_hash(lane on) const noexcept {
-        if (const auto known = find(on)) return known->hash();
+        std::optional<signature> known;
+        if (is_ahead(on) || !find_signature(on, known)) return 0;  // what is being written may have the lane
+        if (known) return known->hash();
         std::uint64_t found = 0;
-        if (!is_ahead(on)) find_in(earlier_, range::has(on), [&found](range, const auto& raw) { found = raw[0]; });
+        find_in(earlier_, range::has(on), [&found](range, const auto& raw) { found = raw[0]; });
         return static_cast<std::uint32_t>(found);
     }
 
@@ -116,34 +117,38 @@ class alignas(line_bytes) announcements {
         }
     };
 
-    void note_end(lane end) noexcept {
-        if (!is_restart_lane(end - 1) && is_later(end, end_.load(std::memory_order_relaxed)))
-            end_.store(end, std::memory_order_relaxed);
+    bool find_signature(lane on, std::optional<signature>& found) const noexcept {
+        return find_in(entries_, range::has(on), [&found](range, const auto& raw) {
+            std::memcpy(static_cast<void*>(&found.emplace()), raw.data(), sizeof(signature));
+        });
     }
     /// Whether a lane has yet to be opened: an old signature may have the same number.
     [[nodiscard]] bool is_ahead(lane on) const noexcept {
         if (is_restart_lane(on)) return false;
-        const lane end = end_.load(std::memory_order_acquire);
+        const lane end = known_end_.load(std::memory_order_acquire);
         lane grown = end;  // the end of the latest entry, which may have grown
         const auto is_counted = [](range all) { return !is_restart_lane(all.first); };
         find_in(entries_, is_counted, [&grown](range all, const auto&) { grown = all.first + all.lanes; });
         return !is_later(is_later(grown, end) ? grown : end, on);
     }
-    /// Calls use(lanes, words) for each entry that is wanted and later than all before it.
+    /// Calls use(lanes, words) for each entry that is wanted and later than all before it; false if one was being
+    /// written meanwhile.
     template <std::size_t Count, std::size_t Words, class Wanted, class Use>
-    static void find_in(const std::array<entry<Words>, Count>& entries, Wanted is_wanted, Use use) noexcept {
+    static bool find_in(const std::array<entry<Words>, Count>& entries, Wanted is_wanted, Use use) noexcept {
         std::uint64_t latest = 0;
+        bool is_steady = true;
         for (const entry<Words>& e : entries) {
             const auto version = e.version.load(std::memory_order_acquire);
             const range all = range::of(e.lanes.load(std::memory_order_acquire));
             std::array<std::uint64_t, Words> raw;
             for (std::size_t i = 0; i < Words; ++i) raw[i] = e.raw[i].load(std::memory_order_relaxed);
             std::atomic_thread_fence(std::memory_order_acquire);
-            if (version % 2 != 0 || version == 0 || version != e.version.load(std::memory_order_relaxed)) continue;
-            if (!is_wanted(all) || version < latest) continue;
+            if (version % 2 != 0 || version != e.version.load(std::memory_order_relaxed)) is_steady = false;
+            if (!is_steady || version == 0 || !is_wanted(all) || version < latest) continue;
             latest = version;
             use(all, raw);
         }
+        return is_steady;
     }
     /// Keeps the hash of a signature that is about to be overwritten.
     void keep_hash(std::size_t at) noexcept {
@@ -164,7 +169,8 @@ class alignas(line_bytes) announcements {
     std::array<std::uint32_t, 8> hashes_{};  // of the entries; 0 if not given
     std::uint64_t latest_ = 0;               // how many have been written
     lane next_lane_ = 0;                     // the one after the lanes of the latest one
-    std::atomic<lane> end_{0};               // the one after all that were counted when the latest one was written
+    lane end_ = 0;                           // the one after all that have been counted
+    std::atomic<lane> known_end_{0};         // the same when the latest one was written
     std::array<entry<1>, 256> earlier_;
 };
 
