@@ -144,6 +144,9 @@ class fused {
     template <class T>
     static constexpr law_set laws_on = detail::fusion_on<typename detail::parts_of<T>::types, Ops...>::laws;
 
+    /// Whether any of them has a member `lower`.
+    static constexpr bool parts_lower = (detail::has_member_lower<Ops> || ...);
+
     /// Whether all are commutative, if any says so at run time.
     template <class T>
         requires detail::fusion_on<typename detail::parts_of<T>::types, Ops...>::says_commutative
@@ -219,11 +222,4 @@ class fused {
     std::tuple<Ops...> operators_;
 };
 
-namespace detail {
-
-/// It has a member `lower`, but lowers only if one of its parts does.
-template <class... Ops>
-inline constexpr bool has_member_lower<fused<Ops...>> = (has_member_lower<Ops> || ...);
-
-}  // namespace detail
 }  // namespace allfold
