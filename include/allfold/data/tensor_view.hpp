@@ -47,7 +47,10 @@ struct tensor_access {
     static constexpr std::size_t rank = V::rank();
     static constexpr std::size_t extent(const V& v, std::size_t i) { return static_cast<std::size_t>(v.extent(i)); }
     static constexpr std::ptrdiff_t stride(const V& v, std::size_t i) {
-        return static_cast<std::ptrdiff_t>(v.stride(i));
+        if constexpr (rank == 0)  // an mdspan of rank 0 has no strides
+            return 0;
+        else
+            return static_cast<std::ptrdiff_t>(v.stride(i));
     }
     static constexpr element_type* data(const V& v) {
         if constexpr (requires { v.data(); })
