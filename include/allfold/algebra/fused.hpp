@@ -108,9 +108,9 @@ template <class T, class... Parts>
 ///     all_reduce(comm, records(extremes, totals), fused{max(), sum()});
 ///
 /// Each tensor or member is folded as its own operator alone would fold it. The laws are those that every operator has
-/// on its part; the identity consists of theirs, if all have one. Operators may lift and lower: members of tuples to
-/// states of any type, elements of records only to states of their own type. An operator that folds whole rows, such as
-/// `online_softmax`, cannot be a part.
+/// on its part; the identity consists of theirs, if all have one. Operators may lift and lower: members of pairs and
+/// tuples to states of any type, members of arrays and elements of records only to states of their own type. An
+/// operator that folds whole rows, such as `online_softmax`, cannot be a part.
 template <class... Ops>
 class fused {
   public:
