@@ -168,3 +168,24 @@ TEST_CASE("tuples travel as elements, also where their members are lifted to oth
         });
     SUCCEED();
 }
+
+TEST_CASE("a fused operator may be wrapped, and be a base class") {
+    struct derived : max_and_sum {
+        derived() : max_and_sum(max(), sum()) {}
+    };
+    CHECK_NOTHROW(on_ranks(2, [](auto& comm) {
+        const int rank = comm.rank();
+        std::vector<int> a(3, rank);
+        std::vector<double> b(3, 2);
+        allfold::exclusive_scan(comm, records(a, b), with_identity(fused{max(), sum()}, std::tuple(-7, -1.5)));
+        expect(a[2] == (rank == 0 ? -7 : 0) && b[2] == (rank == 0 ? -1.5 : 2), "identity");
+
+        const auto add = [](int x, int y) { return x + y; };
+        const std::pair pair(rank, 2);
+        expect(allfold::all_reduce(comm, pair, allfold::commutative(fused{add, add})) == std::pair(1, 4), "laws");
+        expect(allfold::all_reduce(comm, pair, allfold::commutative_if(true, derived())) == std::pair(1, 4), "derived");
+        std::pair<int, int> before(-1, -1);
+        allfold::exclusive_scan(comm, pair, before, allfold::without_identity(fused{max(), sum()}));
+        expect(before == (rank == 0 ? std::pair(-1, -1) : std::pair(0, 2)), "no identity");
+    }));
+}

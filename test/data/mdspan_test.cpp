@@ -28,6 +28,9 @@ TEST_CASE("an mdspan is a tensor view, whatever its layout") {
         if (out != std::vector<int>{0, 3, 6, 4, 7, 10}) throw std::logic_error("layouts");
         all_reduce(comm, result, sum{});
         if (out[5] != 20) throw std::logic_error("in place");
+        std::mdspan<int, std::extents<int>> scalar(&out[1]);
+        all_reduce(comm, scalar, sum{});
+        if (out[1] != 12) throw std::logic_error("rank 0");
     }));
 }
 #else

@@ -171,6 +171,21 @@ class law_check {
     const Equal& equal_;
 };
 
+/// Whether laws can be tested on such samples; if not, a one-line compile error says what to write.
+template <class Op, class T, class Range, class Equal>
+[[nodiscard]] consteval bool require_samples() {
+    constexpr bool is_contiguous = std::convertible_to<const Range&, std::span<const T>>;
+    static_assert(is_contiguous,
+                  "allfold: the samples are not contiguous in memory: pass them in an array or in braces");
+    constexpr bool is_compared = requires(const Equal& equal, const T& x) {
+        { equal(x, x) } -> std::convertible_to<bool>;
+    };
+    static_assert(is_compared,
+                  "allfold: these samples cannot be compared: give them an operator==, or pass after them a function "
+                  "equal(a, b) or, for numbers and ranges of them, within(tolerance)");
+    return is_contiguous && is_compared && require_associative<Op, T>();
+}
+
 }  // namespace detail
 
 /// Tests every law that `op` declares on all samples, pairs and triples of samples: O(n³) folds for n samples. Results
@@ -178,7 +193,7 @@ class law_check {
 template <class Op, class Range, class Equal = same_value>
 [[nodiscard]] constexpr law_report check_laws(const Op& op, const Range& samples, const Equal& equal = {}) {
     using T = std::remove_cvref_t<decltype(*std::begin(samples))>;
-    if constexpr (detail::require_associative<Op, T>())
+    if constexpr (detail::require_samples<Op, T, Range, Equal>())
         return detail::law_check<Op, T, Equal>(op, equal)(samples);
     else
         return {};

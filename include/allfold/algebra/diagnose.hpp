@@ -102,6 +102,8 @@ template <class Op, class T>
         static_assert(fine,
                       "allfold: a bool is a truth value: fold with allfold::logical_or{} or logical_and{}, or count in "
                       "an int");
+    else if constexpr (!binary_operation<operation, T> && scattered_range<T>)
+        return require_contiguous<T>();
     else if constexpr (!binary_operation<operation, T> && std::ranges::range<T> && !is_row<T> && !is_string<T>)
         static_assert(fine,
                       "allfold: the elements here are themselves ranges, which this operator does not fold: pass a "

@@ -108,9 +108,9 @@ template <class T, class... Parts>
 ///     all_reduce(comm, records(extremes, totals), fused{max(), sum()});
 ///
 /// Each tensor or member is folded as its own operator alone would fold it. The laws are those that every operator has
-/// on its part; the identity consists of theirs, if all have one. Operators may lift and lower: members of tuples to
-/// states of any type, elements of records only to states of their own type. An operator that folds whole rows, such as
-/// `online_softmax`, cannot be a part.
+/// on its part; the identity consists of theirs, if all have one. Operators may lift and lower: members of pairs and
+/// tuples to states of any type, members of arrays and elements of records only to states of their own type. An
+/// operator that folds whole rows, such as `online_softmax`, cannot be a part.
 template <class... Ops>
 class fused {
   public:
@@ -143,6 +143,9 @@ class fused {
 
     template <class T>
     static constexpr law_set laws_on = detail::fusion_on<typename detail::parts_of<T>::types, Ops...>::laws;
+
+    /// Whether any of them has a member `lower`.
+    static constexpr bool parts_lower = (detail::has_member_lower<Ops> || ...);
 
     /// Whether all are commutative, if any says so at run time.
     template <class T>
@@ -219,11 +222,4 @@ class fused {
     std::tuple<Ops...> operators_;
 };
 
-namespace detail {
-
-/// It has a member `lower`, but lowers only if one of its parts does.
-template <class... Ops>
-inline constexpr bool has_member_lower<fused<Ops...>> = (has_member_lower<Ops> || ...);
-
-}  // namespace detail
 }  // namespace allfold

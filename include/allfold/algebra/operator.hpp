@@ -228,7 +228,12 @@ template <class Op, class T>
         return state;
 }
 
-/// Whether an operator has a member named `lower`, whatever its parameters.
+/// Whether a class can be derived from F.
+template <class F>
+concept possible_base = std::is_class_v<F> && !std::is_final_v<F>;
+
+/// Whether an operator has a member named `lower`, whatever its parameters. One that consists of others always has
+/// one, and says by `parts_lower` whether any of them has; so do operators derived from it.
 struct member_named_lower {
     int lower;
 };
@@ -236,9 +241,11 @@ template <class Op>
 struct ambiguous_lower : Op, member_named_lower {};
 template <class Op>
 inline constexpr bool has_member_lower = false;
-template <class Op>
-    requires(std::is_class_v<Op> && !std::is_final_v<Op>)
+template <possible_base Op>
 inline constexpr bool has_member_lower<Op> = !requires { &ambiguous_lower<Op>::lower; };
+template <possible_base Op>
+    requires requires { Op::parts_lower; }
+inline constexpr bool has_member_lower<Op> = Op::parts_lower;
 
 /// Wraps a callable that cannot be a base class: a function pointer or an object of a final class.
 template <class F>
@@ -252,7 +259,7 @@ struct held {
 };
 
 template <class F>
-using as_base = std::conditional_t<std::is_class_v<F> && !std::is_final_v<F>, F, held<F>>;
+using as_base = std::conditional_t<possible_base<F>, F, held<F>>;
 
 /// A callable with additional laws declared for it. Inherits everything else: captures, identity, lift and lower.
 template <class F, law Extra>

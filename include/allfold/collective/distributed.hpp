@@ -68,15 +68,17 @@ class distributed {
   public:
     using element_type = T;
 
-    template <detail::element_range X>
-    distributed(X&& x, const block_cyclic& layout)
-        : elements_(std::ranges::data(x), static_cast<std::size_t>(std::ranges::size(x))), layout_(layout) {}
-    template <class Byte>
-    distributed(const raw_rows<Byte>&, const block_cyclic& layout) : layout_(layout) {
-        constexpr bool has_type = sizeof(Byte) == 0;
+    template <class X>
+    distributed(X&& x, const block_cyclic& layout) : layout_(layout) {
+        constexpr bool has_type = !detail::is_raw<std::remove_cvref_t<X>>;
         static_assert(
             has_type,
             "allfold: raw rows cannot be part of a distributed array, whose elements must have a type: pass a span");
+        constexpr bool is_contiguous = detail::require_contiguous<X>();
+        constexpr bool is_range = !has_type || !is_contiguous || detail::element_range<X>;
+        static_assert(is_range, "allfold: the elements of a distributed array are a contiguous range: pass a span");
+        if constexpr (has_type && is_contiguous && is_range)
+            elements_ = {std::ranges::data(x), static_cast<std::size_t>(std::ranges::size(x))};
     }
 
     [[nodiscard]] std::span<T> elements() const noexcept { return elements_; }
@@ -89,10 +91,7 @@ class distributed {
 
 /// The elements are constant if those of the range are.
 template <class X>
-distributed(X&&, const block_cyclic&) -> distributed<std::remove_reference_t<detail::range_reference<X>>>;
-/// For raw rows, whose constructor tells what to write instead.
-template <class Byte>
-distributed(raw_rows<Byte>, const block_cyclic&) -> distributed<Byte>;
+distributed(X&&, const block_cyclic&) -> distributed<typename detail::element_type_of<X>::type>;
 
 namespace detail {
 

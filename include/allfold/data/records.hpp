@@ -3,10 +3,11 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <concepts>
+#include <cstddef>
 #include <iterator>
 #include <tuple>
 #include <type_traits>
-#include <utility>
 
 #include "allfold/data/tensor_view.hpp"
 
@@ -19,17 +20,17 @@ namespace detail {
 
 /// What `records` stores for an argument: a view as it is, a range as a tensor over its elements.
 template <class X>
-    requires(tensor_view<X> || element_range<X>)
-[[nodiscard]] constexpr auto as_view(X&& x) {
-    if constexpr (tensor_view<X>)
-        return std::remove_cvref_t<X>(x);
-    else {
-        using element = std::remove_reference_t<range_reference<std::remove_reference_t<X>>>;
-        return tensor<element, 1>(std::ranges::data(x), {static_cast<std::size_t>(std::ranges::size(x))});
-    }
-}
+using view_of =
+    std::conditional_t<tensor_view<X>, std::remove_cvref_t<X>, tensor<typename element_type_of<X>::type, 1>>;
 template <class X>
-using view_of = decltype(detail::as_view(std::declval<X>()));
+[[nodiscard]] constexpr view_of<X> as_view(X&& x) {
+    if constexpr (!require_tensor<X>())
+        return {nullptr, {0}};
+    else if constexpr (tensor_view<X>)
+        return x;
+    else
+        return {std::ranges::data(x), {static_cast<std::size_t>(std::ranges::size(x))}};
+}
 
 }  // namespace detail
 
@@ -42,7 +43,7 @@ template <class... Views>
 class records {
   public:
     template <class... Xs>
-        requires(sizeof...(Xs) == sizeof...(Views) && ((tensor_view<Xs> || detail::element_range<Xs>) && ...))
+        requires(sizeof...(Xs) == sizeof...(Views) && (!std::same_as<std::remove_cvref_t<Xs>, records> && ...))
     explicit constexpr records(Xs&&... xs) : views_(detail::as_view(xs)...) {}
     [[nodiscard]] constexpr const std::tuple<Views...>& views() const noexcept { return views_; }
 
@@ -61,7 +62,6 @@ inline constexpr bool is_records<records<Views...>> = true;
 
 /// `records{m, l, s}` of views and ranges.
 template <class... Xs>
-    requires((tensor_view<Xs> || detail::element_range<Xs>) && ...)
 records(Xs&&...) -> records<detail::view_of<Xs>...>;
 
 }  // namespace allfold

@@ -47,7 +47,10 @@ struct tensor_access {
     static constexpr std::size_t rank = V::rank();
     static constexpr std::size_t extent(const V& v, std::size_t i) { return static_cast<std::size_t>(v.extent(i)); }
     static constexpr std::ptrdiff_t stride(const V& v, std::size_t i) {
-        return static_cast<std::ptrdiff_t>(v.stride(i));
+        if constexpr (rank == 0)  // an mdspan of rank 0 has no strides
+            return 0;
+        else
+            return static_cast<std::ptrdiff_t>(v.stride(i));
     }
     static constexpr element_type* data(const V& v) {
         if constexpr (requires { v.data(); })
@@ -143,6 +146,51 @@ concept element_range = requires(std::remove_reference_t<X>& x) {
     std::ranges::end(x);
     { std::ranges::size(x) } -> std::integral;
 } && !is_string<std::remove_cvref_t<X>> && !tensor_view<X>;
+
+/// A range that counts as a single object because its elements are not contiguous.
+template <class X>
+concept scattered_range = requires { typename range_element<std::remove_cvref_t<X>>; } && !element_range<X> &&
+                          !tensor_view<X> && !is_string<std::remove_cvref_t<X>>;
+
+/// Rejects such a range where its elements are meant.
+template <class X>
+[[nodiscard]] consteval bool require_contiguous() {
+    constexpr bool is_contiguous = !scattered_range<X>;
+    static_assert(is_contiguous,
+                  "allfold: the elements of this range are not contiguous in memory: copy them to a std::vector, of "
+                  "char if they are bools");
+    return is_contiguous;
+}
+
+/// Whether X is a tensor view or a contiguous range; if not, a one-line compile error says what to write.
+template <class X>
+[[nodiscard]] consteval bool require_tensor() {
+    constexpr bool is_contiguous = require_contiguous<X>();
+    constexpr bool is_tensor = !is_contiguous || tensor_view<X> || element_range<X>;
+    static_assert(is_tensor,
+                  "allfold: this argument is neither a contiguous range nor a tensor view: pass a single element as "
+                  "std::span(&x, 1)");
+    return is_contiguous && is_tensor;
+}
+
+/// The type of the elements of a tensor view or range, const if they are. That of what is neither, or not contiguous,
+/// is one with which `require_tensor` gives the only compile error.
+template <class X>
+struct element_type_of {
+    using type = std::remove_cvref_t<X>;
+};
+template <scattered_range X>
+struct element_type_of<X> {
+    using type = range_element<std::remove_reference_t<X>>;
+};
+template <element_range X>
+struct element_type_of<X> {
+    using type = std::remove_reference_t<range_reference<std::remove_reference_t<X>>>;
+};
+template <tensor_view X>
+struct element_type_of<X> {
+    using type = typename tensor_access<std::remove_cvref_t<X>>::element_type;
+};
 
 /// The number of elements of a tensor view.
 template <tensor_view V>

@@ -3,6 +3,7 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <concepts>
 #include <cstddef>
 #include <iterator>
 #include <span>
@@ -21,15 +22,6 @@ namespace allfold {
 
 namespace detail {
 
-template <class X>
-struct element_type_of {
-    using type = std::remove_reference_t<range_reference<std::remove_reference_t<X>>>;
-};
-template <tensor_view X>
-struct element_type_of<X> {
-    using type = typename tensor_access<std::remove_cvref_t<X>>::element_type;
-};
-
 template <class First, class... Rest>
 using list_element =
     std::conditional_t<(std::is_const_v<typename element_type_of<Rest>::type> || ...),
@@ -43,7 +35,8 @@ using piece_list = small_vector<std::span<T>, 8>;
 template <class T, class X>
 std::size_t add_pieces(piece_list<T>& to, X& x) {
     using given = typename element_type_of<X>::type;
-    constexpr bool is_alike = std::is_convertible_v<given(*)[], T(*)[]>;
+    constexpr bool is_tensor = require_tensor<X>();
+    constexpr bool is_alike = !is_tensor || std::is_convertible_v<given(*)[], T(*)[]>;
     static_assert(is_alike,
                   "allfold: all tensors of a list must have the same element type: make one call for each type");
     constexpr bool has_type = !is_raw<std::remove_cvref_t<X>>;
@@ -51,7 +44,7 @@ std::size_t add_pieces(piece_list<T>& to, X& x) {
         has_type,
         "allfold: raw rows cannot be part of a list, whose elements must have a type: make one call for each");
     std::size_t length = 0;
-    if constexpr (!is_alike) {
+    if constexpr (!is_tensor || !is_alike) {
     } else if constexpr (tensor_view<X>) {
         detail::for_each_run(x, [&](T* first, std::size_t count) {
             to.push_back({first, count});
@@ -87,8 +80,7 @@ class tensors {
     using cut_function = partition (*)(std::size_t total, int blocks);
 
     template <class First, class... Rest>
-        requires(((tensor_view<First> || detail::element_range<First>) && ... &&
-                  (tensor_view<Rest> || detail::element_range<Rest>)))
+        requires(!std::same_as<std::remove_cvref_t<First>, tensors>)
     explicit tensors(First&& first, Rest&&... rest) {
         reserve(1 + sizeof...(rest));
         add(first);
@@ -97,7 +89,6 @@ class tensors {
     tensors() = default;
 
     template <class X>
-        requires(tensor_view<X> || detail::element_range<X>)
     tensors& add(X&& x) {
         first_pieces_.push_back(pieces_.size());
         const std::size_t length = detail::add_pieces(pieces_, x);

@@ -5,7 +5,6 @@
 #include <concepts>
 #include <cstddef>
 #include <memory>
-#include <ranges>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -114,21 +113,6 @@ template <class X>
                   "allfold: this would send an address, not the data it points to: pass a view of the elements, such "
                   "as std::span(pointer, count)");
     return is_data;
-}
-
-/// A range that counts as a single object because its elements are not contiguous.
-template <class X>
-concept scattered_range = std::ranges::input_range<std::remove_cvref_t<X>> && !element_range<X> && !tensor_view<X> &&
-                          !is_string<std::remove_cvref_t<X>>;
-
-/// Rejects such a range where its elements are meant.
-template <class X>
-[[nodiscard]] consteval bool require_contiguous() {
-    constexpr bool is_contiguous = !scattered_range<X>;
-    static_assert(is_contiguous,
-                  "allfold: the elements of this range are not contiguous in memory: copy them to a std::vector, of "
-                  "char if they are bools");
-    return is_contiguous;
 }
 
 /// Whether the operator, rather than the argument, is at fault if it does not fold the elements of X.
