@@ -448,3 +448,22 @@ TEST_CASE(
         CHECK(x == comm.size());
     }
 }
+
+TEST_CASE(
+    "a process that lends something to one that has left their team hears of it, and does not wait until it is read") {
+    const test::watchdog watch("a loan to a process that has left a team over MPI");
+    communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate,
+                      {.notice = std::chrono::milliseconds(5), .patience = std::chrono::hours(1)});
+    const bool leaves = comm.rank() == 0 && comm.size() > 1;
+    std::vector<int> x(100000, 1);
+    auto all = subset(comm, all_of(comm));
+    if (leaves) all = {};
+    const auto mine = test::outcome_of([&] {
+        if (!leaves) allfold::reduce(*all, x, sum());
+    });
+    INFO(mine.text);
+    CHECK((!mine.code || (mine.code == errc::peer_failed && !leaves)));
+    all = {};
+    check_sums(comm, comm);  // in which the first rank answers
+    CHECK(test::on_any_rank(mine.code == errc::peer_failed) == (comm.size() > 1));
+}

@@ -226,7 +226,7 @@ TEST_CASE("MPI's own collectives give the same, agreed and not") {
     const auto P = static_cast<std::size_t>(comm.size());
     const auto rank = static_cast<std::int64_t>(comm.rank());
     const auto check = [&]<class T, class Op>(T, Op op) {
-        std::vector<T> in(40 * P + 1);  // enough for MPI's vector instructions, some of which saturate
+        std::vector<T> in(1100 * P + 1);  // enough for MPI's vector instructions, some of which saturate
         const std::int64_t least = sizeof(T) < 4 ? std::numeric_limits<T>::max() / 2 : 1;  // so that sums overflow
         std::iota(in.begin(), in.end(), static_cast<T>(rank + least));
         for (const auto choice : {delegate::automatic, delegate::always}) {
@@ -279,6 +279,8 @@ TEST_CASE("MPI's own collectives give the same, agreed and not") {
     check(std::int64_t(), allfold::product());
     check(std::int16_t(), allfold::min());
     check(std::uint64_t(), allfold::max());
+    check(std::uint8_t(), allfold::max());  // of which half have the highest bit
+    check(std::uint16_t(), allfold::min());
     check(std::uint32_t(), allfold::bit_xor());
     check(std::int8_t(), allfold::bit_or());
     check(double(), std::plus<>());
@@ -427,9 +429,18 @@ TEST_CASE("a mismatch is found before anything is delegated") {
         const allfold::tensor<int, 2> in(x.data(), {P, P}), out(row.data(), {is_odd ? P : 1, is_odd ? 1 : P});
         allfold::reduce_scatter(comm, in, out, sum(), allfold::axis{is_odd ? 1U : 0U});
     });
-    mismatch({"calls all_reduce", "calls agreement"}, [](auto& comm, auto& x, bool is_odd) {
+    mismatch({"all_reduce of", "automatic", "the transport's own"}, [](auto& comm, auto& x, bool is_odd) {
         allfold::all_reduce(comm, x, sum(), is_odd ? delegate::never : delegate::automatic);
     });
+    eager.native_reduce_from = 4000;
+    mismatch({"reduce of", "1000", "999", "elements"}, [](auto& comm, auto& x, bool is_odd) {
+        if (is_odd) x.pop_back();
+        allfold::reduce(comm, x, sum(), allfold::root{1});
+    });
+    mismatch({"calls all_reduce (automatic)", "calls reduce (the transport's own)"},
+             [](auto& comm, auto& x, bool is_odd) {
+                 is_odd ? allfold::all_reduce(comm, x, sum(), delegate::never) : allfold::reduce(comm, x, sum());
+             });
 }
 
 // Long messages
@@ -635,18 +646,48 @@ TEST_CASE("a borrowed communicator ends although the program has sent something 
         return;
     }
     const watchdog watch("a foreign message that nobody asks for");
+    for (const int tag : {30000, 0}) {  // 0: that of control messages
+        MPI_Comm mine;
+        MPI_Comm_dup(MPI_COMM_WORLD, &mine);
+        {
+            allfold::mpi::communicator comm(mine, allfold::mpi::borrow);
+            const auto team = allfold::subset(comm, allfold::rank_list::strided(0, comm.size()));
+            const std::vector<int> foreign(tag == 0 ? 1000 : 1);  // longer than a control message can be
+            const auto send = [&] {
+                MPI_Send(foreign.data(), static_cast<int>(foreign.size()), MPI_INT, 0, tag, mine);
+            };
+            if (comm.rank() == 1 && tag != 0) send();
+            check_sum_of_ones(comm);
+            MPI_Barrier(MPI_COMM_WORLD);
+            if (comm.rank() == 1 && tag == 0) send();
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+}
+
+TEST_CASE("a message of the program's on a borrowed communicator breaks no other one") {
+    if (ranks_of_job() == 1) {
+        SUCCEED("nobody to send it");
+        return;
+    }
+    const watchdog watch("a foreign message on another communicator");
+    using std::chrono::milliseconds;
     MPI_Comm mine;
     MPI_Comm_dup(MPI_COMM_WORLD, &mine);
-    {
-        allfold::mpi::communicator comm(mine, allfold::mpi::borrow);
-        const auto team = allfold::subset(comm, allfold::rank_list::strided(0, comm.size()));
+    allfold::mpi::communicator other{MPI_COMM_WORLD};
+    const outcome failed = outcome_of([&] {
+        allfold::mpi::communicator comm(mine, allfold::mpi::borrow,
+                                        {.notice = milliseconds(5), .patience = milliseconds(100)});
         const int foreign = 42;
-        if (comm.rank() == 1) MPI_Send(&foreign, 1, MPI_INT, 0, 30000, mine);
-        int x = 1;
-        allfold::all_reduce(comm, x, allfold::sum());
-        CHECK(x == comm.size());
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
+        if (comm.rank() == 0) {
+            MPI_Send(&foreign, 1, MPI_INT, 1, 0, mine);
+            std::this_thread::sleep_for(milliseconds(150));  // the other ranks poll both communicators meanwhile
+        }
+        check_sum_of_ones(other);
+        for (;;) allfold::barrier(comm);
+    });
+    check_failure(failed, errc::transport, {"from rank 0", "that is not allfold's"});
+    check_sum_of_ones(other);
 }
 
 TEST_CASE("a message of more than 2^31 bytes arrives as it was") {

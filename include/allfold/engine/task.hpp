@@ -362,6 +362,7 @@ class task : public pending {
         hooks::note_failure(*comm_, *this, failure);
         leave();
         abort_run();
+        comm_->background().note_untold(failure);
         failure_ = std::move(failure);
         complete();
     }

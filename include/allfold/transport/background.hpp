@@ -178,9 +178,13 @@ class background {
     /// The program gets an exception which says that the communicator is broken.
     void note_seen() noexcept {
         has_seen_failure_ = true;
-        unseen_ = nullptr;
+        unseen_ = untold_ = nullptr;
     }
-    [[nodiscard]] bool has_seen_failure() const noexcept { return has_seen_failure_; }
+    /// An operation in flight has failed, and the program has yet to ask about it.
+    void note_untold(std::exception_ptr failure) noexcept {
+        if (!has_seen_failure_ && !untold_) untold_ = std::move(failure);
+    }
+    [[nodiscard]] const std::exception_ptr& untold() const noexcept { return untold_; }
     void throw_unseen() {
         if (unseen_) std::rethrow_exception(std::exchange(unseen_, nullptr));
     }
@@ -556,7 +560,7 @@ class background {
     std::atomic<progress_set*> progress_set_{nullptr};
     std::atomic<int> visits_{0};  // how many traversals are making progress on it, one within the other
     bool runs_ = false;
-    std::exception_ptr unseen_;
+    std::exception_ptr unseen_, untold_;
     bool has_seen_failure_ = false;
     std::uint32_t history_ = 0;
     std::uint64_t calls_ = 0;

@@ -257,6 +257,7 @@ class communicator : public transport_defaults {
         control_.throw_if_failed(latest_call_);
     }
     void require_progress(const waiting& where, clock::time_point now, allfold::detail::stall_timer& timer);
+    void require_presence(waiting where, clock::time_point recently);
     void notify_blocked(const waiting& where);
     void depart() noexcept;
     void end_carriers();
@@ -368,8 +369,20 @@ void communicator::look_beside(const Work& work) {
     detail::answerers_of_thread::poll(now);
     if (timer.is_notice_due(where, now, tuning_.notice)) notify_blocked(where);
     // What a rank sent before it left arrives before its control message, but may not have reached the engine yet.
-    const auto left = control_.departure_of(where.peer);
-    if (left && now - std::max(*left, timer.since()) > tuning_.notice) control_.throw_departed(where);
+    if (now - timer.since() > tuning_.notice) require_presence(where, now - tuning_.notice);
+}
+
+/// Throws if a rank that this one waits for left before `recently`: a peer, or, in a team, a borrower. One that has
+/// left a communicator of its own still receives what it was sent.
+inline void communicator::require_presence(waiting where, clock::time_point recently) {
+    const auto has_left = [&](int r) {
+        const auto left = control_.departure_of(r);
+        return left && *left < recently;
+    };
+    if (where.peer < 0 && carrier_ != nullptr)
+        for (const int borrower : outbox_.borrowers_on(where.on))
+            if (has_left(borrower)) where.peer = borrower;
+    if (has_left(where.peer)) control_.throw_departed(where);
 }
 
 /// Notifies the ranks that this one waits for: a peer, or, while its memory is lent, the borrowers.

@@ -421,10 +421,9 @@ class thread_communicator : public transport_defaults {
         for (peer_state* each = first_; each != nullptr; each = each->next) each->keep_arrived();
     }
 
-    /// The rank that has failed gets its own exception, unless it has had that before.
+    /// A rank that has failed in the background gets its own exception, if it has not had that yet.
     [[noreturn, gnu::cold]] void throw_failure(const char* during) {
-        if (!background_.has_seen_failure() && world_.failure_.culprit() == rank_)
-            if (const std::exception_ptr own = world_.failure_.thrown()) std::rethrow_exception(own);
+        if (background_.untold() && world_.failure_.culprit() == rank_) std::rethrow_exception(background_.untold());
         world_.throw_failure(rank_, names_, during);
     }
     [[noreturn, gnu::cold]] void throw_departed(int peer, const char* during);

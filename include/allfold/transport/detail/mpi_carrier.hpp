@@ -214,8 +214,9 @@ class carrier : public answerer {
         return team < formed_ ? std::ranges::find(alive_, team) == alive_.end() : is_closed_;
     }
     void take_in() {
-        received_ += for_each_control_message(job_.get(),
-                                              [this](int place, std::span<const std::byte> raw) { sort(place, raw); });
+        // A message of the program's is dropped: it belongs to no team.
+        received_ += for_each_control_message(
+            job_.get(), [this](int place, std::span<const std::byte> raw) { sort(place, raw); }, [](int) {});
         outbox_.collect_copies();
     }
     void sort(int place, std::span<const std::byte> raw) {

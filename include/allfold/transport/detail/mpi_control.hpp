@@ -82,9 +82,14 @@ class control final : public answerer {
     /// This rank leaves: notifies the ranks that wait for it, and from now on every rank that reports that it does.
     void depart();
     /// No rank waits for this one any more, and it sends nothing more.
-    void stop_answering() noexcept { departs_ = false; }
+    void stop_answering() noexcept {
+        departs_ = false;
+        is_silent_ = true;
+    }
     /// When it became known that `peer` has left; nothing if it is not known.
     [[nodiscard]] std::optional<clock::time_point> departure_of(int peer) const;
+    /// Whether `peer` is known to receive nothing more in this team. After a farewell, it still does for a while.
+    [[nodiscard]] bool is_gone(int peer) const;
 
     [[noreturn, gnu::cold]] void throw_departed(const waiting& where) const;
     /// A deadline has passed: reports a failure whose cause says who waits for whom. A rank that waits reports it again
@@ -98,6 +103,11 @@ class control final : public answerer {
     void send(int to, control_message head, const signature* call, std::string_view text);
     void read(int from, std::span<const std::byte> raw);
     void answer_blocked(int peer, const control_message& head);
+    /// The same for what a message has revealed: this rank's calls throw it as it is.
+    void fail_by_message(errc code, const std::string& why) {
+        if (!failure_) is_found_here_ = true;
+        fail(code, why);
+    }
     void note_failure(failure first);
     void refuse_list(int place);
     [[noreturn, gnu::cold]] void throw_failure(const char* during) const;
@@ -116,6 +126,7 @@ class control final : public answerer {
         std::optional<blocked_report> blocked;  // it waits for this rank
         std::optional<call_on_lane> other;      // where this rank was blocked
         std::optional<clock::time_point> departed;
+        bool is_gone = false;
     };
     [[nodiscard]] notes& notes_of(int peer) {
         if (notes_.size() == 0) notes_ = allfold::detail::heap_array<notes>(static_cast<std::size_t>(job_.size()));
@@ -135,8 +146,9 @@ class control final : public answerer {
     allfold::detail::heap_array<notes> notes_;  // by rank; allocated when first written
     carrier* carrier_;
     const carriers* of_teams_ = nullptr;
-    bool lists_differ_ = false;
+    bool is_found_here_ = false;  // the failure, in a message
     bool departs_ = false;
+    bool is_silent_ = false;
     bool has_said_farewell_ = false;
     std::uint64_t count_ = 0;
 };
@@ -162,8 +174,12 @@ inline void control::poll() {
     if (of_teams_ != nullptr)
         for (const auto& each : *of_teams_) each->poll();
     if (carrier_ == nullptr) {
-        count_ +=
-            for_each_control_message(job_.get(), [this](int from, std::span<const std::byte> raw) { read(from, raw); });
+        // A message of the program's is no reason to throw here: another communicator may be what this rank waits on.
+        const auto refuse = [this](int from) {
+            if (!is_silent_) fail_by_message(errc::transport, foreign_text(from, control_tag));
+        };
+        count_ += for_each_control_message(
+            job_.get(), [this](int from, std::span<const std::byte> raw) { read(from, raw); }, refuse);
         return;
     }
     carrier_->poll();
@@ -176,12 +192,11 @@ inline void control::poll() {
 
 /// Handles a message from a rank that takes itself for a member of this team, but has given a different list.
 inline void control::refuse_list(int place) {
-    if (!failure_) lists_differ_ = true;
     const char* const advice =
         " passed different lists of members: all members of a team must pass the same ranks in the same order, other "
         "ranks a list that does not include themselves";
-    fail(errc::mismatch,
-         allfold::detail::text({"subset: rank ", job_.place_of(job_.rank()), " and rank ", place, advice}));
+    fail_by_message(errc::mismatch,
+                    allfold::detail::text({"subset: rank ", job_.place_of(job_.rank()), " and rank ", place, advice}));
     if (job_.rank_at(place) < 0) carrier_->answer(place, job_.team(), job_.members_hash());
 }
 
@@ -203,7 +218,7 @@ inline void control::read(int from, std::span<const std::byte> raw) {
             known_.learn(head.call, introduction);
             notes_of(from).other = call_on_lane{head.on, head.call};
             break;
-        case control_message::kind::departed:
+        case control_message::kind::departed: notes_of(from).is_gone = true; [[fallthrough]];
         case control_message::kind::farewell:
             if (notes& about = notes_of(from); !about.departed) about.departed = clock::now();
             break;
@@ -257,6 +272,11 @@ inline std::optional<control::clock::time_point> control::departure_of(int peer)
     return carrier_ != nullptr && peer >= 0 ? carrier_->departure_of(job_.place_of(peer)) : std::nullopt;
 }
 
+inline bool control::is_gone(int peer) const {
+    const notes* const about = find_notes(peer);
+    return (about != nullptr && about->is_gone) || carrier_->departure_of(job_.place_of(peer)).has_value();
+}
+
 inline void control::send_farewells() {
     if (std::exchange(has_said_farewell_, true)) return;
     for (int r = 0; r < job_.size(); ++r)
@@ -272,7 +292,7 @@ inline void control::throw_failure(const char* during) const {
     using allfold::detail::text;
     const allfold::detail::rank_names& name = job_.name();
     const std::string who = text({during, ": aborted on rank ", name(job_.rank()), " of ", name.size(), ": "});
-    if (failure_->code == errc::timeout || lists_differ_) throw error(failure_->code, who + failure_->why);
+    if (failure_->code == errc::timeout || is_found_here_) throw error(failure_->code, who + failure_->why);
     throw error(errc::peer_failed, text({who, "rank ", name(failure_->rank), " failed: ", failure_->why}));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -9,6 +9,7 @@
 
 #include "allfold/error.hpp"
 #include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/bounce.hpp"
 #include "allfold/transport/detail/envelope.hpp"
 #include "allfold/transport/detail/mpi_calls.hpp"
 #include "allfold/transport/detail/mpi_handle.hpp"
@@ -38,31 +39,39 @@ inline constexpr std::size_t longest_text = 2048;
 inline constexpr std::size_t longest_control_message =
     sizeof(control_message) + allfold::detail::longest_introduction + longest_text;
 
-/// The head of a message that has passed the checks of `for_each_control_message`.
+/// The head of a message that is at least that long.
 [[nodiscard]] inline control_message head_of(std::span<const std::byte> raw) noexcept {
     control_message head;
     std::memcpy(&head, raw.data(), sizeof head);
     return head;
 }
 
-/// Calls visit(from, raw) for each control message that has arrived, and returns how many there were.
-template <class Visit>
-std::uint64_t for_each_control_message(MPI_Comm comm, Visit visit) {
-    for (std::uint64_t count = 0;; ++count) {
+[[nodiscard]] inline bool is_control_message(std::span<const std::byte> raw) noexcept {
+    if (raw.size() < sizeof(control_message)) return false;
+    const control_message head = head_of(raw);
+    return raw.size() - sizeof head == std::size_t{head.introduced} + head.chars;
+}
+
+/// Calls visit(from, raw) for each control message that has arrived, and returns how many there were. Calls
+/// refuse(from) for each other message with their tag, which is the program's.
+template <class Visit, class Refuse>
+std::uint64_t for_each_control_message(MPI_Comm comm, Visit visit, Refuse refuse) {
+    for (std::uint64_t count = 0;;) {
         int there = 0;
         MPI_Status status;
         MPI_Message message;
         check(ALLFOLD_MPI(Improbe)(MPI_ANY_SOURCE, control_tag, comm, &there, &message, &status), "MPI_Improbe");
         if (there == 0) return count;
-        std::array<std::byte, longest_control_message> buffer;
-        check(ALLFOLD_MPI(Mrecv)(buffer.data(), static_cast<int>(buffer.size()), MPI_BYTE, &message, &status),
-              "MPI_Mrecv");
-        const std::span<const std::byte> raw(buffer.data(), bytes_of(status));
-        if (raw.size() < sizeof(control_message)) refuse_foreign(status.MPI_SOURCE, control_tag);
-        const control_message head = head_of(raw);
-        if (raw.size() - sizeof head != std::size_t{head.introduced} + head.chars)
-            refuse_foreign(status.MPI_SOURCE, control_tag);
+        const std::size_t bytes = bytes_of(status);  // the program's may be of any length
+        const allfold::detail::bounce_buffer buffer(std::max<std::size_t>(1, bytes));
+        check(ALLFOLD_MPI(Mrecv)(buffer.data(), static_cast<int>(bytes), MPI_BYTE, &message, &status), "MPI_Mrecv");
+        const std::span<const std::byte> raw(buffer.data(), bytes);
+        if (!is_control_message(raw)) {
+            refuse(status.MPI_SOURCE);
+            continue;
+        }
         visit(status.MPI_SOURCE, raw);
+        ++count;
     }
 }
 

@@ -179,10 +179,12 @@ class handle {
     allfold::detail::rank_names names_{size_};
 };
 
+[[nodiscard, gnu::cold]] inline std::string foreign_text(int peer, int tag) {
+    return allfold::detail::text({"received a message from rank ", peer, " with tag ", tag,
+                                  " that is not allfold's: does the program use this communicator too?"});
+}
 [[noreturn, gnu::cold]] inline void refuse_foreign(int peer, int tag) {
-    throw error(errc::transport,
-                allfold::detail::text({"received a message from rank ", peer, " with tag ", tag,
-                                       " that is not allfold's: does the program use this communicator too?"}));
+    throw error(errc::transport, foreign_text(peer, tag));
 }
 
 [[nodiscard]] inline MPI_Comm duplicate_of(const handle& of) {

@@ -23,6 +23,12 @@
 
 namespace allfold::mpi::detail {
 
+#if defined(OPEN_MPI)
+inline constexpr bool is_open_mpi = true;
+#else
+inline constexpr bool is_open_mpi = false;
+#endif
+
 /// Numbers for which MPI has a type.
 template <class T>
 concept native_integer = std::integral<T> && !std::same_as<T, bool> && sizeof(T) <= 8;
@@ -31,6 +37,12 @@ concept native_number = native_integer<T> || std::same_as<T, float> || std::same
 /// Those whose sums are the same in all MPI libraries: Open MPI 4.1 lets sums of shorter integers saturate.
 template <class T>
 concept native_summand = native_number<T> && sizeof(T) >= 4;
+
+/// Those whose minima and maxima are the same in all MPI libraries: MPICH 4.0.2 compares unsigned integers as if they
+/// were signed. A program that was built for MPICH may be run with libraries that are compatible with it; one that was
+/// built for Open MPI, 4.1 of which is right, may not.
+template <class T>
+concept native_ordered = native_integer<T> && (std::is_signed_v<T> || is_open_mpi);
 
 template <native_number T>
 [[nodiscard]] MPI_Datatype native_type() noexcept {
@@ -59,9 +71,11 @@ template <class Op, class T>
     if constexpr (native_number<T>) {
         if constexpr (one_of<Op, product, std::multiplies<>, std::multiplies<T>>) return MPI_PROD;
     }
-    if constexpr (native_integer<T>) {
+    if constexpr (native_ordered<T>) {
         if constexpr (one_of<Op, min>) return MPI_MIN;
         if constexpr (one_of<Op, max>) return MPI_MAX;
+    }
+    if constexpr (native_integer<T>) {
         if constexpr (one_of<Op, bit_and, std::bit_and<>, std::bit_and<T>>) return MPI_BAND;
         if constexpr (one_of<Op, bit_or, std::bit_or<>, std::bit_or<T>>) return MPI_BOR;
         if constexpr (one_of<Op, bit_xor, std::bit_xor<>, std::bit_xor<T>>) return MPI_BXOR;
@@ -72,8 +86,9 @@ template <class Op, class T>
 inline constexpr bool has_native_operator =
     (native_summand<T> && one_of<Op, sum, std::plus<>, std::plus<T>>) ||
     (native_number<T> && one_of<Op, product, std::multiplies<>, std::multiplies<T>>) ||
-    (native_integer<T> && one_of<Op, min, max, bit_and, std::bit_and<>, std::bit_and<T>, bit_or, std::bit_or<>,
-                                 std::bit_or<T>, bit_xor, std::bit_xor<>, std::bit_xor<T>>);
+    (native_ordered<T> && one_of<Op, min, max>) ||
+    (native_integer<T> && one_of<Op, bit_and, std::bit_and<>, std::bit_and<T>, bit_or, std::bit_or<>, std::bit_or<T>,
+                                 bit_xor, std::bit_xor<>, std::bit_xor<T>>);
 
 /// An operator on elements, in MPI's terms.
 struct native_fold {
@@ -106,8 +121,12 @@ inline void native_inclusive_scan(const native_operands& with, const native_fold
 inline void native_exclusive_scan(const native_operands& with, const native_fold& how, MPI_Comm comm) {
     check(ALLFOLD_MPI(Exscan)(input_of(with), with.result, count_of(with), how.type, how.op, comm), "MPI_Exscan");
 }
+/// MPICH 4.0.2 reads from the address MPI_IN_PLACE if the root is not rank 0 and has 4 KiB or more, so it is given a
+/// copy of the input.
 inline void native_reduce(const native_operands& with, const native_fold& how, MPI_Comm comm) {
-    const void* const mine = rank_in(comm) == with.root ? input_of(with) : with.input;
+    const bool is_copied = !is_open_mpi && with.in_place && with.root != 0 && rank_in(comm) == with.root;
+    const std::vector<std::byte> apart(with.input, with.input + (is_copied ? with.elements * how.element_bytes : 0));
+    const void* const mine = is_copied ? apart.data() : rank_in(comm) == with.root ? input_of(with) : with.input;
     check(ALLFOLD_MPI(Reduce)(mine, with.result, count_of(with), how.type, how.op, with.root, comm), "MPI_Reduce");
 }
 inline void native_reduce_scatter(const native_operands& with, const native_fold& how, MPI_Comm comm) {

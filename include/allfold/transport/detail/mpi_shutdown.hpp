@@ -41,7 +41,7 @@ class shutdown {
     /// Whether MPI may still access memory that is not ours.
     [[nodiscard]] bool holds_memory() const noexcept { return outbox_.lends() || inbox_.stores_in_place(); }
     /// After a failure: waits for others to let go of this rank's memory, but only the first time, and up to
-    /// `patience`.
+    /// `patience`, or until all borrowers have left the team.
     void wait_for_release();
     /// Returns true when all ranks have arrived here and none of our messages are in flight any more.
     [[nodiscard]] bool quiesce();
@@ -71,9 +71,12 @@ class shutdown {
     [[nodiscard]] bool has_received_all() const noexcept {
         return inbox_.received() + control_.received() >= *expected_ && !inbox_.is_draining() && outbox_.empty();
     }
-    /// Whether nobody is left to read what is still in transit.
+    /// Whether nobody is left in the team to read what is still in transit.
     [[nodiscard]] bool are_readers_gone() const {
-        return std::ranges::all_of(outbox_.readers(), [this](int r) { return control_.departure_of(r).has_value(); });
+        return std::ranges::all_of(outbox_.readers(), [this](int r) { return control_.is_gone(r); });
+    }
+    [[nodiscard]] bool lends_in_vain() const {
+        return is_team_ && outbox_.lends() && !inbox_.stores_in_place() && are_readers_gone();
     }
 
     const handle& job_;
@@ -94,7 +97,8 @@ inline void shutdown::wait_for_release() {
     for (const auto until = clock::now() + tuning_.patience; is_first; std::this_thread::yield()) {
         drain();
         outbox_.collect_loans();
-        if (!holds_memory() || clock::now() >= until) break;
+        outbox_.collect_copies();
+        if (!holds_memory() || lends_in_vain() || clock::now() >= until) break;
     }
 }
 
@@ -163,7 +167,9 @@ inline bool shutdown::leave_team() {
             control_.send_farewells();
         }
         drain();
-        if (until && control_.all_have_departed() && outbox_.empty() && inbox_.is_idle()) return true;
+        const bool is_all_read = outbox_.empty();
+        if (until && control_.all_have_departed() && inbox_.is_idle() && (is_all_read || are_readers_gone()))
+            return is_all_read;
         if (until && clock::now() >= *until) return false;
         background::progress_all();
         answerers_of_thread::poll();
