@@ -656,7 +656,7 @@ TEST_CASE("so is an operation of several collectives that one rank prepares") {
 }
 
 TEST_CASE("a mismatch is found although the other rank has made many calls since") {
-    for (const std::size_t since : {3, 8, 100}) {
+    for (const std::size_t since : {3U, 8U, 100U}) {
         const auto outcomes =
             outcomes_of(3, [&](auto& comm) {  // rank 2 forgets the first broadcast, and waits for rank 0
                 int x = 0;
