@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -407,10 +408,18 @@ TEST_CASE("a rank gets its own exception wherever it first learns of it") {
             auto& broken = is_other ? other : comm;
             auto& sound = is_other ? comm : other;
             std::vector<int> x(4, 1);
-            const auto in_flight = allfold::inclusive_scan.start(broken, x, fragile_sum(comm.rank()));
-            for (int i = 0; i < 20; ++i) allfold::barrier(sound);  // which makes progress on it
-            if (comm.rank() == culprit) is_through = true;
-            while (!is_through) std::this_thread::yield();
+            auto in_flight = allfold::inclusive_scan.start(broken, x, fragile_sum(comm.rank()));
+            if (comm.rank() == culprit) {
+                bool has_failed = false;
+                in_flight.then([&has_failed](const std::exception_ptr& e) { has_failed = e != nullptr; });
+                auto elsewhere = allfold::barrier.start(sound);
+                while (!has_failed) static_cast<void>(elsewhere.done());  // which makes progress on it
+                is_through = true;
+                elsewhere.wait();
+            } else {
+                while (!is_through) std::this_thread::yield();
+                allfold::barrier(sound);
+            }
             allfold::barrier(broken);
         });
         check_all_name_the_culprit(outcomes);

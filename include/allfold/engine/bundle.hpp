@@ -116,9 +116,7 @@ class bundle : public forwarding<Comm>, public background::resource {
         return is_empty;
     }
     /// Throws if a rank that this one waits for bundles other collectives, or none.
-    void check(int peer) const {
-        check_call_of(this->base(), peer, packets_, all_, all_.hash());
-    }
+    void check(int peer) const { check_call_of(this->base(), peer, packets_, all_, all_.hash()); }
     /// Keeps its memory from being freed: somebody may still read it.
     void leak() noexcept {
         for (mail& each : peers_)
