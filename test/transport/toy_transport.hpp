@@ -108,7 +108,7 @@ class toy : public allfold::transport_defaults {
         const std::lock_guard lock(world_.mutex_);
         latest_call_ = what.what;
         throw_if_broken();
-        world_.of(rank_).opened.open(next_lane_, lanes, what);
+        world_.of(rank_).opened.add(next_lane_, lanes, what);
         return std::exchange(next_lane_, next_lane_ + lanes);
     }
     [[nodiscard]] std::optional<allfold::signature> announced(int peer, allfold::lane on) const {

@@ -376,7 +376,7 @@ class explored_communicator final : public transport_defaults, private detail::e
     using looking = detail::explored_rank::looking;
 
     void note_collective(lane first, unsigned lanes, const signature& what, const source_place& at) {
-        seat_.opened.open(first, lanes, what);
+        seat_.opened.add(first, lanes, what);
         world_.note_call(self_,
                          {.what = what.what, .group = group_, .team = team_, .first = first, .lanes = lanes, .at = at});
     }

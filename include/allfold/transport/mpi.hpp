@@ -122,7 +122,7 @@ class communicator : public transport_defaults {
         control_.throw_if_failed(latest_call_);
         const lane first = allfold::detail::first_of_lanes(next_lane_, lanes);
         next_lane_ = first + lanes;
-        opened_.open(first, lanes, what);
+        opened_.add(first, lanes, what);
         return first;
     }
     // Short calls. Messages carry the call they belong to, so `open_again` records it before the first one is sent.

@@ -93,7 +93,7 @@ class relayed_communicator : public transport_defaults {
     lane open(const signature& what, unsigned lanes) {
         throw_if_failed(what.what);
         const lane first = inside_->open(what, lanes);
-        opened_.open(first, lanes, what);
+        opened_.add(first, lanes, what);
         return first;
     }
     [[nodiscard]] static constexpr lane restart_lane(lane first, unsigned lanes) noexcept {

@@ -70,7 +70,6 @@ class thread_communicator : public transport_defaults {
     lane open(const signature& what, unsigned lanes) {
         board_.bell.bind_to_this_thread();
         const lane first = take_lanes(lanes, what.what);
-        world_.announced(rank_).count(first, lanes);
         announce(first, lanes, what);
         return first;
     }

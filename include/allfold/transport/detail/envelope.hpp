@@ -242,22 +242,18 @@ class introductions {
 /// The signatures that this rank opened most recently, by lane.
 class opened_lanes {
   public:
-    void open(lane first, unsigned lanes, const signature& what) noexcept {
-        end_ = first + lanes;
-        add(first, lanes, what);
-    }
-    /// For lanes that are open already, or those of an operation that starts again.
     void add(lane first, unsigned lanes, const signature& what) noexcept {
+        if (!is_restart_lane(first) && is_later(first + lanes, end_)) end_ = first + lanes;
         newest_ = (newest_ + 1) % entries_.size();
         entries_[newest_] = {first, lanes, ++calls_, what.hash(), what};
     }
     /// The same for the next lane, opened for a call like the previous one.
     void add_again(lane on, std::uint32_t hash, const signature& what) noexcept {
-        end_ = on + 1;
         entry& newest = entries_[newest_];
         if (newest.hash != hash || newest.first + newest.lanes != on || newest.what.type_id != what.type_id)
             return add(on, 1, what);
         ++newest.lanes;
+        end_ = on + 1;
         newest.call = ++calls_;
     }
     struct entry {
@@ -293,7 +289,7 @@ class opened_lanes {
     std::array<entry, 32> entries_;
     std::size_t newest_ = 0;
     std::uint32_t calls_ = 0;
-    lane end_ = 0;  // the one after those that have been counted
+    lane end_ = 0;  // the one after all lanes
 };
 
 /// How a payload is sent: its long ranges separately, from where they lie.

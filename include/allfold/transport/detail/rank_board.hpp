@@ -52,15 +52,14 @@ class alignas(line_bytes) announcements {
     };
 
   public:
-    /// To be called first for lanes that are counted.
-    void count(lane first, unsigned lanes) noexcept { end_ = first + lanes; }
     void write(lane first, unsigned lanes, const signature& what, std::uint32_t hash = 0) noexcept {
+        note_end(next_lane_);  // of the latest one, which may have grown
         next_lane_ = first + lanes;
         const std::size_t at = ++latest_ % entries_.size();
         if (latest_ > entries_.size()) keep_hash(at);
         hashes_[at] = hash;
         entries_[at].write(latest_, range{first, lanes}.word(), &what);
-        known_end_.store(end_, std::memory_order_release);
+        note_end(next_lane_);  // last: until then its lanes count as not opened
     }
     /// The same for one lane; cheap if it directly follows the lanes of a signature with the same hash, or is one of
     /// them.
@@ -69,7 +68,6 @@ class alignas(line_bytes) announcements {
         const std::size_t at = latest_ % entries_.size();
         std::atomic<std::uint64_t>& lanes = entries_[at].lanes;
         range all = range::of(lanes.load(std::memory_order_relaxed));
-        if (!is_restart_lane(on) && is_later(on + 1, end_)) end_ = on + 1;
         if (hashes_[at] == hash && on - all.first < all.lanes) return;
         if (hashes_[at] != hash || next_lane_ != on || on % many == 0) return write(on, 1, what, hash);
         ++next_lane_;
@@ -117,6 +115,10 @@ class alignas(line_bytes) announcements {
         }
     };
 
+    void note_end(lane end) noexcept {
+        if (!is_restart_lane(end - 1) && is_later(end, end_.load(std::memory_order_relaxed)))
+            end_.store(end, std::memory_order_release);
+    }
     bool find_signature(lane on, std::optional<signature>& found) const noexcept {
         return find_in(entries_, range::has(on), [&found](range, const auto& raw) {
             std::memcpy(static_cast<void*>(&found.emplace()), raw.data(), sizeof(signature));
@@ -125,7 +127,7 @@ class alignas(line_bytes) announcements {
     /// Whether a lane has yet to be opened: an old signature may have the same number.
     [[nodiscard]] bool is_ahead(lane on) const noexcept {
         if (is_restart_lane(on)) return false;
-        const lane end = known_end_.load(std::memory_order_acquire);
+        const lane end = end_.load(std::memory_order_acquire);
         lane grown = end;  // the end of the latest entry, which may have grown
         const auto is_counted = [](range all) { return !is_restart_lane(all.first); };
         find_in(entries_, is_counted, [&grown](range all, const auto&) { grown = all.first + all.lanes; });
@@ -165,13 +167,14 @@ class alignas(line_bytes) announcements {
         earlier_[number % earlier_.size()].write(number, old.lanes.load(std::memory_order_relaxed), &hash);
     }
 
-    std::array<entry<words>, 8> entries_;
-    std::array<std::uint32_t, 8> hashes_{};  // of the entries; 0 if not given
-    std::uint64_t latest_ = 0;               // how many have been written
-    lane next_lane_ = 0;                     // the one after the lanes of the latest one
-    lane end_ = 0;                           // the one after all that have been counted
-    std::atomic<lane> known_end_{0};         // the same when the latest one was written
-    std::array<entry<1>, 256> earlier_;
+    static constexpr std::size_t signatures_kept = 8, hashes_kept = 256;
+
+    std::array<entry<words>, signatures_kept> entries_;
+    std::array<std::uint32_t, signatures_kept> hashes_{};  // of the entries; 0 if not given
+    std::uint64_t latest_ = 0;                             // how many have been written
+    lane next_lane_ = 0;                                   // the one after the lanes of the latest one
+    std::atomic<lane> end_{0};  // the one after all lanes, but for those that the latest entry has got since
+    std::array<entry<1>, hashes_kept> earlier_;
 };
 
 }  // namespace allfold::detail
