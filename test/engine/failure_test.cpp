@@ -402,7 +402,10 @@ TEST_CASE("ranks that abort operations on two communicators at once do not wait 
 TEST_CASE("a rank gets its own exception wherever it first learns of it") {
     for (const bool is_other : {false, true}) {
         allfold::thread_world second(2);
-        std::atomic<bool> is_through = false;
+        std::atomic<bool> is_through = false, has_met = false;
+        const auto wait_until = [](const std::atomic<bool>& event) {
+            while (!event) std::this_thread::yield();
+        };
         const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
             auto other = second.communicator(comm.rank());
             auto& broken = is_other ? other : comm;
@@ -416,9 +419,11 @@ TEST_CASE("a rank gets its own exception wherever it first learns of it") {
                 while (!has_failed) static_cast<void>(elsewhere.done());  // which makes progress on it
                 is_through = true;
                 elsewhere.wait();
+                has_met = true;
             } else {
-                while (!is_through) std::this_thread::yield();
+                wait_until(is_through);
                 allfold::barrier(sound);
+                wait_until(has_met);  // its exit breaks the sound communicator as well
             }
             allfold::barrier(broken);
         });
