@@ -399,6 +399,31 @@ TEST_CASE("ranks that abort operations on two communicators at once do not wait 
     }
 }
 
+TEST_CASE("ranks whose operations time out inside a call that the other one aborts do not wait for each other") {
+    const auto joined = allfold::associative([](const std::string& a, const std::string& b) { return a + b; });
+    for (int turn = 0; turn < 20; ++turn) {
+        allfold::thread_world second(3);
+        std::atomic<int> left = 0;
+        const allfold::deadline at_once_on_both(std::chrono::steady_clock::now() + 5ms);
+        const auto outcomes = outcomes_on_ranks(3, [&](auto& comm) {
+            auto other = second.communicator(comm.rank());
+            while (comm.rank() == 2 && left < 2) std::this_thread::yield();
+            if (comm.rank() == 2) return;
+            auto& early = comm.rank() == 0 ? comm : other;
+            auto& late = comm.rank() == 0 ? other : comm;
+            std::vector<std::string> x(2000, "x"), y(2000, "y");
+            try {
+                const auto timed = allfold::all_reduce.start(early, x, joined, at_once_on_both);
+                allfold::all_reduce(late, y, joined);
+            } catch (const allfold::error&) {
+                ++left;
+                throw;
+            }
+        });
+        CHECK_FALSE((outcomes[0].succeeded() || outcomes[1].succeeded()));
+    }
+}
+
 TEST_CASE("a rank gets its own exception wherever it first learns of it") {
     for (const bool is_other : {false, true}) {
         allfold::thread_world second(2);

@@ -41,6 +41,18 @@ void abort_communicator(Comm& comm) noexcept {
     if (comm.holds_memory()) comm.background().leak();
 }
 
+/// Whether a rank has failed, as far as this rank can tell.
+template <communicator Comm>
+bool is_broken(Comm& comm) noexcept {
+    if (comm.background().is_running()) return false;
+    try {
+        comm.progress();
+    } catch (...) {
+        return true;
+    }
+    return false;
+}
+
 /// Runs something that throws an `error` only if the other ranks learn of it, or if the communicator is broken already.
 /// Any other exception is this rank's own, such as `bad_alloc` or one of a copy constructor, and breaks it.
 template <communicator Comm, class Work>
@@ -155,6 +167,10 @@ class waited_call final : public background::work {
         run_.drop();
         has_dropped_ = true;
     }
+    bool drop_if_broken() noexcept override {
+        if (!has_dropped_ && is_broken(comm_)) drop();
+        return has_dropped_;
+    }
 
   private:
     Comm& comm_;
@@ -237,13 +253,9 @@ class task : public pending {
     }
     bool drop_if_broken() noexcept override {
         if (done()) return true;
-        try {
-            comm_->progress();
-        } catch (...) {
-            drop_run();
-            return true;
-        }
-        return false;
+        if (!is_broken(*comm_)) return false;
+        drop_run();
+        return true;
     }
     void orphan() noexcept override {
         const bool was_in_flight = !done();

@@ -263,14 +263,18 @@ class background {
     /// by a rank that aborts and waits for others to let go of its own loans: they may abort such a communicator, and
     /// wait for this rank.
     void drop_elsewhere() noexcept {
-        for_each_of_this_thread([this](background& each) {
-            if (&each == this || each.runs_) return;
-            each.in_flight_.for_each([](work& w) { w.is_dropped_ = w.is_dropped_ || w.drop_if_broken(); });
+        constexpr auto drop_if_broken = [](work& w) { w.is_dropped_ = w.is_dropped_ || w.drop_if_broken(); };
+        for_each_of_this_thread([&](background& each) {
+            if (&each != this) each.in_flight_.for_each(drop_if_broken);
         });
+        if (progress_set* const own = progress_set::of_this_thread; own != nullptr) own->waits.for_each(drop_if_broken);
     }
     /// Records what its rank waits for without having it in flight: only that wait makes progress on it, along with
-    /// other work. If that work aborts, `w` must drop its loans as well.
-    void note_wait(work& w) noexcept { waited_for_.push_back(w.in_flight_); }
+    /// other work. If that work aborts, on this communicator or another one, `w` must drop its loans as well.
+    void note_wait(work& w) noexcept {
+        waited_for_.push_back(w.in_flight_);
+        if (progress_set* const own = progress_set::of_this_thread; own != nullptr) own->waits.push_back(w.known_);
+    }
     void leak() noexcept {
         in_flight_.for_each([](work& w) { w.leak(); });
     }
@@ -391,6 +395,7 @@ class background {
         bool is_timed = false;  // some operation may have a deadline; for its own thread, like is_traversing_
         unsigned timed_starts = 0;
         unsigned preparing_parts = 0;
+        hook<work> waits;  // for what is not in flight, on any communicator
 
         void note_timed() noexcept {
             is_timed = true;
