@@ -265,6 +265,38 @@ TEST_CASE("a team of a hierarchy goes on while the first threads, which are not 
     SUCCEED();
 }
 
+TEST_CASE("a first thread may lend its ends of a hierarchy and of teams to another thread") {
+    on_ranks(2, [](auto& base) {
+        remote across(base, true);
+        allfold::thread_world elsewhere(2);  // where that thread waits later, in vain for messages of the hierarchy
+        std::thread other;
+        allfold::run(across, 2, [&](auto& comm) {
+            const auto everyone = allfold::subset(comm, {0, 1, 2, 3});
+            const auto add_up = [&] {
+                for (int i = 0; i < 20; ++i)
+                    expect(allfold::all_reduce(*everyone, 1, sum()) + allfold::all_reduce(comm, 1, sum()) == 8, "sums");
+            };
+            std::atomic<bool> is_back = false;
+            if (comm.rank() % 2 == 0) {
+                other = std::thread([&] {
+                    auto here = elsewhere.communicator(0);
+                    add_up();
+                    is_back = true;
+                    allfold::barrier(here);
+                });
+                while (!is_back) std::this_thread::yield();
+            } else {
+                add_up();
+            }
+            add_up();
+        });
+        auto there = elsewhere.communicator(1);
+        allfold::barrier(there);
+        other.join();
+    });
+    SUCCEED();
+}
+
 TEST_CASE("a rank of a team of a hierarchy that throws, leaves or comes too late releases the others") {
     enum { throws, leaves, is_late, calls_another };
     for (const auto how : {throws, leaves, is_late, calls_another}) {

@@ -35,9 +35,10 @@ namespace allfold {
 ///     ...  // compute meanwhile
 ///     sums.wait();
 ///
-/// While it exists, nobody else may use the communicator. Every rank may have one or not. A start costs a message to
-/// the thread, and another one at the end: some microseconds each, and up to 1 ms for a start while the thread sleeps
-/// waiting for other ranks. It needs a core of its own to be of use.
+/// While it exists, nobody else may use the communicator; nor, if it is the first thread's of a process in a hierarchy,
+/// the teams of that hierarchy. Every rank may have one or not. A start costs a message to the thread, and another one
+/// at the end: some microseconds each, and up to 1 ms for a start while the thread sleeps waiting for other ranks. It
+/// needs a core of its own to be of use.
 ///
 /// Over MPI it needs MPI_THREAD_SERIALIZED if no other thread calls MPI meanwhile, otherwise MPI_THREAD_MULTIPLE.
 template <communicator Comm>

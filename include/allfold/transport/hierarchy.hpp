@@ -72,7 +72,10 @@ class hierarchical_communicator : public transport_defaults {
     [[nodiscard]] int size() const noexcept { return size_; }
     /// How many consecutive ranks share memory: the threads of a process.
     [[nodiscard]] int group() const noexcept { return inside_.size(); }
-    [[nodiscard]] allfold::background& background() noexcept { return background_; }
+    [[nodiscard]] allfold::background& background() noexcept {
+        relay_->follow(rank());
+        return background_;
+    }
 
     /// Opens lanes of both transports; they advance together.
     lane open(const signature& what, unsigned lanes) {

@@ -88,7 +88,10 @@ class relayed_communicator : public transport_defaults {
 
     [[nodiscard]] int rank() const noexcept { return rank_; }
     [[nodiscard]] int size() const noexcept { return ranks_.size(); }
-    [[nodiscard]] allfold::background& background() noexcept { return background_; }
+    [[nodiscard]] allfold::background& background() noexcept {
+        relay_->follow(ranks_[rank_]);
+        return background_;
+    }
 
     lane open(const signature& what, unsigned lanes) {
         throw_if_failed(what.what);

@@ -320,6 +320,10 @@ class relay {
         virtual void forget_readers() noexcept = 0;
     };
     std::unique_ptr<mover> moves;  // of the first thread
+    /// To be called by the thread that now uses a communicator of this rank: what moves the messages comes with it.
+    void follow(int rank) noexcept {
+        if (rank % threads_ == 0 && moves) moves->take_over();
+    }
 
     /// Lives as long as a thread of this process runs: the first thread moves messages until the others have returned.
     class runner {
@@ -463,7 +467,10 @@ class relay_mover final : public relay::mover {
         background_.take_over();
         progress();
     }
-    void leave_inside() noexcept override { inside_ = nullptr; }
+    void leave_inside() noexcept override {
+        background_.take_over();
+        inside_ = nullptr;
+    }
     void finish() override {
         resume();
         if (relay_.others_run()) tell_others(kind::leader_left);
