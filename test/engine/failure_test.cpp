@@ -69,12 +69,15 @@ auto fragile_sum(int rank, int failing = culprit) {
 
 TEST_CASE("a rank that throws before a collective releases the others, with its name and reason") {
     for (const int size : group_sizes_here)
-        for (const std::size_t n : lengths)
-            check_all_name_the_culprit(outcomes_on_ranks(size, [&](auto& comm) {
+        for (const std::size_t n : lengths) {
+            const auto outcomes = outcomes_on_ranks(size, [&](auto& comm) {
                 std::vector<int> x(n);
                 if (comm.rank() == culprit) throw boom();
                 for (;;) allfold::all_reduce(comm, x, sum());
-            }));
+            });
+            check_all_name_the_culprit(outcomes);
+            CHECK(outcomes[0].says("all_reduce: aborted on rank 0 of " + std::to_string(size)));
+        }
 }
 
 TEST_CASE("a rank that throws between collectives releases the others, with its name and reason") {

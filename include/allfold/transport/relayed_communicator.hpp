@@ -94,7 +94,8 @@ class relayed_communicator : public transport_defaults {
     }
 
     lane open(const signature& what, unsigned lanes) {
-        throw_if_failed(what.what);
+        latest_call_ = what.what;
+        throw_if_failed(latest_call_);
         const lane first = inside_->open(what, lanes);
         opened_.add(first, lanes, what);
         return first;
@@ -103,6 +104,7 @@ class relayed_communicator : public transport_defaults {
         return thread_communicator::restart_lane(first, lanes);
     }
     void announce(lane first, unsigned lanes, const signature& what) {
+        latest_call_ = what.what;
         inside_->announce(first, lanes, what);
         opened_.add(first, lanes, what);
     }
@@ -123,7 +125,7 @@ class relayed_communicator : public transport_defaults {
     void progress() {
         inside_->progress();
         take_in();
-        throw_if_failed("collective");
+        throw_if_failed(latest_call_);
     }
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
@@ -315,7 +317,8 @@ class relayed_communicator : public transport_defaults {
     detail::looked_after beside_;
     std::optional<failure> failure_;
     bool is_failure_announced_ = false;  // all members know of the failure
-    unsigned polls_ = 0;                 // while it waits
+    const char* latest_call_ = "collective";
+    unsigned polls_ = 0;  // while it waits
     detail::opened_lanes opened_;
     detail::introductions introduced_{ranks_.size()};
     detail::known_signatures known_;

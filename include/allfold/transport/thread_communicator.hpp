@@ -74,6 +74,7 @@ class thread_communicator : public transport_defaults {
         return first;
     }
     void announce(lane first, unsigned lanes, const signature& what) noexcept {
+        latest_call_ = what.what;
         world_.announced(rank_).write(first, lanes, what);
     }
     [[nodiscard]] static constexpr lane restart_lane(lane first, unsigned lanes) noexcept {
@@ -108,7 +109,7 @@ class thread_communicator : public transport_defaults {
     /// Lets a rank that polls `done()` and never waits notice a failure, and keeps it from blocking others.
     [[gnu::always_inline]] void progress() {
         if (has_failed(std::memory_order_relaxed)) [[unlikely]]
-            throw_failure("collective");
+            throw_failure(latest_call_);
         answer_calls();
     }
     bool try_post(int to, lane on, const outgoing& message);
@@ -288,6 +289,7 @@ class thread_communicator : public transport_defaults {
     [[nodiscard]] team<thread_communicator> form(const rank_list& members, bool is_all);
 
     void require_open(const char* what) {
+        latest_call_ = what;
         if (has_failed(std::memory_order_relaxed)) [[unlikely]]
             throw_failure(what);
         answer_calls();
@@ -438,6 +440,7 @@ class thread_communicator : public transport_defaults {
     int size_;
     int exceptions_;
     lane next_lane_ = 0;
+    const char* latest_call_ = "collective";
     std::uint64_t teams_ = 0;  // formed or declined
     detail::borrower borrower_;
     bool reads_notices_;
@@ -505,7 +508,7 @@ inline bool thread_communicator::try_post(int to, lane on, const outgoing& messa
         peer.refused_in = 0;
     if (done == posting::lent) {  // a leaving rank looks for loans after announcing that: one of the two sees the other
         std::atomic_thread_fence(std::memory_order_seq_cst);
-        if (link.peer_has_departed() && !link.all_is_taken()) throw_departed(to, "collective");
+        if (link.peer_has_departed() && !link.all_is_taken()) throw_departed(to, latest_call_);
     }
     return done != posting::refused;
 }
@@ -523,7 +526,7 @@ inline bool thread_communicator::try_post_notice(const peers& to, lane on, const
     for (int i = 0; i < to.count(rank_, size_); ++i) {
         const int reader = to.at(i, rank_);
         if (is_lent && world_.has_departed(reader) && written->is_unread_by(reader))
-            throw_departed(reader, "collective");
+            throw_departed(reader, latest_call_);
         world_.board(reader).bell.ring();
     }
     return true;
@@ -536,7 +539,7 @@ inline void thread_communicator::require_readers() {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     for (int r = 0; r < size_; ++r)
         if (r != rank_ && world_.has_departed(r) && !all[static_cast<std::size_t>(r)].has_taken_all_of(all[self], self))
-            throw_departed(r, "collective");
+            throw_departed(r, latest_call_);
 }
 
 /// A single function for all types of sinks.
@@ -591,7 +594,7 @@ inline void thread_communicator::borrow() {
     borrower_.begin();
     if (has_failed()) {
         borrower_.end();
-        throw_failure("collective");
+        throw_failure(latest_call_);
     }
 }
 
