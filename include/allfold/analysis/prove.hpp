@@ -12,6 +12,7 @@
 #include "allfold/analysis/detail/constexpr_array.hpp"
 #include "allfold/analysis/detail/prover.hpp"
 #include "allfold/analysis/detail/rank_bits.hpp"
+#include "allfold/analysis/detail/schedules.hpp"
 #include "allfold/analysis/proof.hpp"
 #include "allfold/error.hpp"
 #include "allfold/schedule/contract.hpp"
@@ -49,7 +50,7 @@ namespace detail {
                        : cut == cut_for::schedule ? all.blocks(0)
                                                   : size;
     const int least = cut == cut_for::schedule ? 1 : blocks, wanted = blocks < least ? least : blocks;
-    const int rounds = size == 1 || all.rounds(0) < 0 ? 0 : all.rounds(0), in_scratch = all.scratch(0).count(wanted);
+    const int in_scratch = all.scratch(0).count(wanted);
     for (int r = 0; r < size; ++r) {
         const scratch_blocks scratch = all.scratch(r);
         if (all.blocks(r) != wanted)
@@ -58,10 +59,8 @@ namespace detail {
             return {.what = fault::blocks_differ, .rank = r, .found = scratch.count(wanted), .wanted = in_scratch};
         if (scratch.only >= wanted)
             return {.what = fault::no_such_block, .rank = r, .block = scratch.only, .wanted = wanted};
-        if (all.rounds(r) != rounds)
-            return {.what = fault::rounds_differ, .rank = r, .found = all.rounds(r), .wanted = rounds};
     }
-    return {};
+    return check_rounds(size, all);
 }
 
 /// The ways in which steps are run. If one constant expression would take too long, each way can be proved by itself.
