@@ -123,6 +123,7 @@ template <class Value>
     proof outcome = check_shape(size, all, claimed);
     if (outcome.ok() && size > 1) outcome = run_with_values(size, all, claimed, how);
     outcome.size = size;
+    outcome.group = all.group();
     outcome.blocks = all.blocks(0);
     return outcome;
 }
@@ -166,7 +167,8 @@ template <class Collective, class Algorithm>
 [[nodiscard]] constexpr proof prove_one(const Collective& what, const Algorithm& algorithm, const setting& given,
                                         way how) {
     using S = schedule_in<Collective, Algorithm>;
-    if (!supports<S>(given.size, given.group)) return {.what = fault::unsupported, .size = given.size};
+    if (!supports<S>(given.size, given.group))
+        return {.what = fault::unsupported, .size = given.size, .group = grouped_schedule<S> ? given.group : 1};
     const setting where = with_root("prove", what.promise, given);
     const auto make = [&](int rank) { return make_schedule<S>(where.at(rank), algorithm); };
     claim claimed = claim_of(what, algorithm, where.root, where.group);
