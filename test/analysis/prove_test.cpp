@@ -13,6 +13,7 @@
 #include "allfold/schedule/recursive_doubling.hpp"
 #include "allfold/schedule/recursive_halving.hpp"
 #include "allfold/schedule/ring.hpp"
+#include "allfold/schedule/two_level.hpp"
 #include "test/analysis/schedules_with_bugs.hpp"
 #include "test/support/catch.hpp"
 
@@ -73,10 +74,14 @@ TEST_CASE("nothing is proved for a root that does not exist") {
     }
 }
 
-TEST_CASE("a schedule that does not exist for so many ranks is unsupported") {
+TEST_CASE("a schedule that does not exist for so many ranks, or for such groups, is unsupported") {
     const proof p = prove(allfold::all_reduce, allfold::mirrored_doubling{}, 6);
     CHECK(p.what == fault::unsupported);
     CHECK(explain(p) == "P = 6: the schedule does not exist for this many ranks");
+    CHECK(explain(prove(allfold::all_reduce, allfold::mirrored_doubling{}, 6, 0, 5)) == explain(p));
+    for (const int group : {-1, 0, 3})
+        CHECK(explain(prove(allfold::all_reduce, allfold::two_level{}, 4, 0, group)) ==
+              "P = 4: the schedule does not exist for this many ranks in groups of " + std::to_string(group));
 }
 
 TEST_CASE("a proof without rank order is refused beyond 4096 ranks") {
@@ -354,6 +359,7 @@ TEST_CASE("only the first ranks of groups communicate with other groups") {
     };
     CHECK(grouped_by(1).ok());
     CHECK(grouped_by(4).ok());
+    CHECK(grouped_by(4).group == 4);
     CHECK(
         explain(grouped_by(2)) ==
         "P = 4, rank 3, round 1: exchanges messages with rank 1 of another group: only the first ranks of groups may");

@@ -76,6 +76,19 @@ TEST_CASE("a schedule that does not end alone does not end together with another
     CHECK_FALSE(p.ok());
 }
 
+TEST_CASE("schedules whose ranks disagree about rounds do not run together, and there is no number of rounds below 0") {
+    struct of_other_rounds : ring {
+        using ring::composed;
+        [[nodiscard]] constexpr int rounds() const { return rank() - root(); }
+    };
+    const auto both = [](int size, const auto& first, const auto& second) {
+        return explain(prove_together(size, first, second, same_for_all, pushes::all_in_flight));
+    };
+    CHECK(both(2, all_of<of_other_rounds>(2, 1), all_of<ring>(2)) == "P = 2, rank 0: has -1 rounds, not 0");
+    CHECK(both(3, all_of<ring>(3), all_of<of_other_rounds>(3)) == "P = 3, rank 1: has 1 round, not 0");
+    CHECK(both(1, all_of<of_other_rounds>(1, -1), all_of<ring>(1)) == "P = 1, rank 0: has 1 round, not 0");
+}
+
 TEST_CASE("two schedules at once have the rounds of both, and faults are those that each has alone") {
     struct sends_twice : ring {
         using ring::composed;

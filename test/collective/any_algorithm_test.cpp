@@ -132,6 +132,15 @@ TEST_CASE("a plan counts the bytes of blocks as a call cuts them, into whole cac
     CHECK(sent(1024) == 2 * 3 * 256);
 }
 
+TEST_CASE("a plan has no schedule of a rank that does not exist") {
+    const allfold::plan planned = allfold::all_reduce.plan(4, 100, sum());
+    for (const int rank : {-1, 4}) {
+        const std::string why = "plan: rank " + std::to_string(rank) + " is not in [0, 4)";
+        CHECK_THROWS_WITH(planned.schedule(rank), why);
+        CHECK_THROWS_WITH(planned.bytes_sent_by(rank), why);
+    }
+}
+
 TEST_CASE("an operator that has a name is no algorithm") {
     CHECK_NOTHROW(on_ranks(2, [](auto& comm) {
         std::vector<int> x{12 * (comm.rank() + 1)}, y(1);

@@ -136,6 +136,30 @@ TEST_CASE("a time line has a transport's own collective as a span with the name 
     CHECK(out.str().find(R"("ph":"X")") != std::string::npos);
 }
 
+TEST_CASE("a time line is JSON whatever its spans are named") {
+    allfold::trace_recorder recorder(1);
+    const auto now = allfold::trace_recorder::clock::now();
+    recorder.span(0, "a \"b\\\n\xFF \xE2\x88\x98", now, now);
+    std::ostringstream out;
+    recorder.write_chrome_trace(out);
+    const std::string none = "\xEF\xBF\xBD";
+    CHECK(out.str().find(R"("a \"b\\ )" + none + " \xE2\x88\x98\"") != std::string::npos);
+}
+
+TEST_CASE("a recorder has a line for each rank that is traced") {
+    CHECK(test::outcome_of([] { allfold::trace_recorder(-1); }).says("trace_recorder: -1 ranks"));
+    allfold::trace_recorder too_small(2), larger(4);
+    test::on_ranks(3, [&](auto& comm) {
+        const auto trace = [&] { allfold::traced(comm, too_small); };
+        if (!test::outcome_of(trace).says("traced: the recorder has 2 of the 3 lines that the ranks need"))
+            throw std::logic_error("a rank without a line is traced");
+        allfold::traced watched(comm, larger);
+        allfold::barrier(watched);
+    });
+    CHECK(larger.events(3) == 0);
+    CHECK(larger.events(2) > 0);
+}
+
 TEST_CASE("an operator calls no collective of the transport's own either") {
     std::atomic<int> refusals = 0;
     test::on_ranks(2, [&](auto& threads) {

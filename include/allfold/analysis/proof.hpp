@@ -19,7 +19,7 @@ namespace allfold {
 /// What is wrong with a schedule.
 enum class fault : std::uint8_t {
     none,
-    unsupported,      ///< the schedule does not exist for this many ranks
+    unsupported,      ///< the schedule does not exist for this many ranks, or not in such groups
     rounds_differ,    ///< ranks disagree on the number of rounds, or there are some at P = 1
     blocks_differ,    ///< ranks disagree on the number of blocks, or it is not what the collective requires
     no_such_peer,     ///< a step names itself or a rank outside [0, P)
@@ -76,6 +76,7 @@ struct proof {
     [[nodiscard]] constexpr bool ok() const noexcept { return what == fault::none; }
 
     int size = 0;
+    int group = 1;  ///< how many consecutive ranks share memory; 1 for schedules that do not know
     int blocks = 0;
     int rounds = 0;
     int scratch_slots = 0;              ///< how many are actually used
@@ -163,7 +164,9 @@ namespace detail {
     const std::string fold = "folds " + text_of(p.left) + " ∘ " + text_of(p.right) + " in " + block;
     switch (p.what) {
         case fault::none: return "no fault";
-        case fault::unsupported: return "the schedule does not exist for this many ranks";
+        case fault::unsupported:
+            return "the schedule does not exist for this many ranks" +
+                   (p.group == 1 ? "" : " in groups of " + number(p.group));
         case fault::rounds_differ: return "has " + counted(p.found, "round") + ", not " + number(p.wanted);
         case fault::blocks_differ: return "has " + counted(p.found, "block") + ", not " + number(p.wanted);
         case fault::no_such_peer: return "names " + peer + ", which is not another of the " + number(p.size) + " ranks";

@@ -12,6 +12,7 @@
 #include "allfold/analysis/detail/constexpr_array.hpp"
 #include "allfold/analysis/detail/prover.hpp"
 #include "allfold/analysis/detail/rank_bits.hpp"
+#include "allfold/analysis/detail/schedules.hpp"
 #include "allfold/analysis/proof.hpp"
 #include "allfold/error.hpp"
 #include "allfold/schedule/contract.hpp"
@@ -49,7 +50,7 @@ namespace detail {
                        : cut == cut_for::schedule ? all.blocks(0)
                                                   : size;
     const int least = cut == cut_for::schedule ? 1 : blocks, wanted = blocks < least ? least : blocks;
-    const int rounds = size == 1 || all.rounds(0) < 0 ? 0 : all.rounds(0), in_scratch = all.scratch(0).count(wanted);
+    const int in_scratch = all.scratch(0).count(wanted);
     for (int r = 0; r < size; ++r) {
         const scratch_blocks scratch = all.scratch(r);
         if (all.blocks(r) != wanted)
@@ -58,10 +59,8 @@ namespace detail {
             return {.what = fault::blocks_differ, .rank = r, .found = scratch.count(wanted), .wanted = in_scratch};
         if (scratch.only >= wanted)
             return {.what = fault::no_such_block, .rank = r, .block = scratch.only, .wanted = wanted};
-        if (all.rounds(r) != rounds)
-            return {.what = fault::rounds_differ, .rank = r, .found = all.rounds(r), .wanted = rounds};
     }
-    return {};
+    return check_rounds(size, all);
 }
 
 /// The ways in which steps are run. If one constant expression would take too long, each way can be proved by itself.
@@ -124,6 +123,7 @@ template <class Value>
     proof outcome = check_shape(size, all, claimed);
     if (outcome.ok() && size > 1) outcome = run_with_values(size, all, claimed, how);
     outcome.size = size;
+    outcome.group = all.group();
     outcome.blocks = all.blocks(0);
     return outcome;
 }
@@ -167,7 +167,8 @@ template <class Collective, class Algorithm>
 [[nodiscard]] constexpr proof prove_one(const Collective& what, const Algorithm& algorithm, const setting& given,
                                         way how) {
     using S = schedule_in<Collective, Algorithm>;
-    if (!supports<S>(given.size, given.group)) return {.what = fault::unsupported, .size = given.size};
+    if (!supports<S>(given.size, given.group))
+        return {.what = fault::unsupported, .size = given.size, .group = grouped_schedule<S> ? given.group : 1};
     const setting where = with_root("prove", what.promise, given);
     const auto make = [&](int rank) { return make_schedule<S>(where.at(rank), algorithm); };
     claim claimed = claim_of(what, algorithm, where.root, where.group);

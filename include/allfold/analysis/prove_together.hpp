@@ -130,7 +130,8 @@ class run_of_two {
 
 /// Proves that the schedules that `first(rank)` and `second(rank)` return always end when they run at the same time,
 /// where `first_is_awaited(rank)` says which one a rank waits for first. `turn(i)` picks the one that goes on in turn
-/// i. The costs, and the rounds, are the sums of both. What the schedules compute is proved by `prove`.
+/// i. The costs, and the rounds, are the sums of both. That ranks disagree about rounds is found as by `prove`, which
+/// proves what the schedules compute.
 template <class First, class Second, class Order, class Turn>
     requires schedule<std::invoke_result_t<const First&, int>> && schedule<std::invoke_result_t<const Second&, int>>
 [[nodiscard]] constexpr proof prove_together(int size, const First& first, const Second& second,
@@ -138,6 +139,9 @@ template <class First, class Second, class Order, class Turn>
     if (size < 1) return {.what = fault::unsupported, .size = size};
     const detail::schedules_of a(size, first);
     const detail::schedules_of b(size, second);
+    proof rounds = detail::check_rounds(size, a);
+    if (rounds.ok()) rounds = detail::check_rounds(size, b);
+    if (!rounds.ok()) return rounds;
     return detail::run_of_two(size, a, b).run(first_is_awaited, what, turn);
 }
 

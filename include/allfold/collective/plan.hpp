@@ -11,6 +11,7 @@
 
 #include "allfold/data/partition.hpp"
 #include "allfold/engine/request.hpp"
+#include "allfold/error.hpp"
 #include "allfold/schedule/any_schedule.hpp"
 #include "allfold/schedule/contract.hpp"
 #include "allfold/schedule/step.hpp"
@@ -50,11 +51,16 @@ class plan {
     void add_reason(const char* more) { why_ += more; }
     [[nodiscard]] int size() const noexcept { return steps_.size(); }
     [[nodiscard]] int rounds() const noexcept { return steps_.rounds(); }
-    [[nodiscard]] any_schedule schedule(int rank) const { return steps_.at(rank); }  ///< the steps of one rank
+    /// The steps of one rank. Throws `bad_rank` if there is no such rank.
+    [[nodiscard]] any_schedule schedule(int rank) const {
+        if (rank < 0 || rank >= size())
+            throw error(errc::bad_rank, detail::text({"plan: rank ", rank, " is not in [0, ", size(), ")"}));
+        return steps_.at(rank);
+    }
 
-    /// The number of bytes that one rank sends.
+    /// The number of bytes that one rank sends. Throws `bad_rank` if there is no such rank.
     [[nodiscard]] std::size_t bytes_sent_by(int rank) const {
-        const any_schedule mine = steps_.at(rank);
+        const any_schedule mine = schedule(rank);
         const partition blocks = blocks_of(mine);
         std::size_t sum = 0;
         const auto add = [&](const block_set& sent, slot source) {

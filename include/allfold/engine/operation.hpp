@@ -427,7 +427,12 @@ void wait_for_each(Visit visit) {
 /// been.
 template <detail::range_of_handles Operations>
 void start_all(Operations&& operations) {
-    for (auto& each : operations) each.start();
+    constexpr bool are_prepared =
+        std::same_as<std::remove_cvref_t<decltype(*std::ranges::begin(operations))>, persistent>;
+    static_assert(are_prepared,
+                  "allfold: start_all starts what prepare returns (persistent): what start returns runs already");
+    if constexpr (are_prepared)
+        for (auto& each : operations) each.start();
 }
 /// Waits for all operations of a range, also if some of them fail, and then throws what the first of those threw: none
 /// is left in flight.

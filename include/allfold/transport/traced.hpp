@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "allfold/detail/legible.hpp"
+#include "allfold/error.hpp"
 #include "allfold/schedule/step.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/copy.hpp"
@@ -42,7 +44,9 @@ class trace_recorder {
         [[nodiscard]] bool is_message() const noexcept { return peer >= 0; }
     };
 
-    explicit trace_recorder(int size) : begin_(clock::now()), lines_(static_cast<std::size_t>(size)) {}
+    /// For so many ranks. Throws `bad_argument` if the number is negative.
+    explicit trace_recorder(int size) : begin_(clock::now()), lines_(checked(size)) {}
+    [[nodiscard]] int size() const noexcept { return static_cast<int>(lines_.size()); }
 
     /// Records something that took from `begin` to `end` on a rank.
     void span(int rank, std::string name, clock::time_point begin, clock::time_point end) {
@@ -80,6 +84,10 @@ class trace_recorder {
         std::vector<event> events;
     };
 
+    [[nodiscard]] static std::size_t checked(int size) {
+        if (size < 0) throw error(errc::bad_argument, detail::text({"trace_recorder: ", size, " ranks"}));
+        return static_cast<std::size_t>(size);
+    }
     void write(std::ostream& out, std::size_t rank, const event& e) const {
         out << R"({"name":")" << escaped(e.name) << R"(","pid":0,"tid":)" << rank << R"(,"ts":)"
             << microseconds(e.begin);
@@ -93,7 +101,7 @@ class trace_recorder {
     }
     [[nodiscard]] static std::string escaped(const std::string& text) {
         std::string safe;
-        for (const char c : text) {
+        for (const char c : detail::legible(text)) {
             if (c == '"' || c == '\\') safe += '\\';
             safe += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
         }
@@ -121,7 +129,12 @@ class traced : public forwarding<Comm> {
     using arrival_type = typename Comm::arrival_type;
     using native_function = void (*)(traced&, const native_operands&);
 
-    traced(Comm& comm, trace_recorder& recorder) : forwarded(comm), recorder_(recorder) {}
+    /// Throws `bad_argument` if the recorder is for fewer ranks than the communicator has.
+    traced(Comm& comm, trace_recorder& recorder) : forwarded(comm), recorder_(recorder) {
+        if (recorder.size() < comm.size())
+            throw error(errc::bad_argument, detail::text({"traced: the recorder has ", recorder.size(), " of the ",
+                                                          comm.size(), " lines that the ranks need"}));
+    }
     traced(const traced&) = delete;
     traced& operator=(const traced&) = delete;
     ~traced() { this->background().end(this); }

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "allfold/analysis/detail/constexpr_array.hpp"
+#include "allfold/analysis/proof.hpp"
 #include "allfold/schedule/fusion.hpp"
 #include "allfold/schedule/step.hpp"
 
@@ -77,5 +78,14 @@ class schedules_of final : public schedules {
 
 template <class Make>
 schedules_of(int, const Make&) -> schedules_of<std::remove_cvref_t<std::invoke_result_t<const Make&, int>>>;
+
+/// Checks that all ranks have the same number of rounds, which a run relies on; one rank alone has none.
+[[nodiscard]] constexpr proof check_rounds(int size, const schedules& all) {
+    const int rounds = size == 1 || all.rounds(0) < 0 ? 0 : all.rounds(0);
+    for (int r = 0; r < size; ++r)
+        if (all.rounds(r) != rounds)
+            return {.what = fault::rounds_differ, .size = size, .rank = r, .found = all.rounds(r), .wanted = rounds};
+    return {};
+}
 
 }  // namespace allfold::detail

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "allfold/detail/legible.hpp"
 
 /// @file
 /// Writes the few shapes that pictures of schedules are made of. The colours are legible on white and on black.
@@ -66,38 +65,18 @@ class svg {
         constexpr const char* values[colours] = {"#2f7fd6", "#c8651b", "#2e9b57", "#9a6ad6", "#cc4f7c", "#8c7a1a"};
         return values[number % colours];
     }
-    /// Text as XML wants it, whatever an exception says: what is no character there becomes U+FFFD.
+    /// Text as XML wants it, whatever an exception says.
     [[nodiscard]] static std::string escaped(std::string_view text) {
         std::string safe;
-        while (!text.empty()) {
-            const std::size_t length = length_of_character(text);
-            if (length == 0)
-                safe += "\xEF\xBF\xBD";
-            else if (text[0] == '<' || text[0] == '&')
-                safe += text[0] == '<' ? "&lt;" : "&amp;";
-            else if (text[0] == '>' && safe.ends_with("]]"))
+        for (const char c : legible(text)) {
+            if (c == '<' || c == '&')
+                safe += c == '<' ? "&lt;" : "&amp;";
+            else if (c == '>' && safe.ends_with("]]"))
                 safe += "&gt;";
             else
-                safe += text.substr(0, length);
-            text.remove_prefix(std::max<std::size_t>(length, 1));
+                safe += c;
         }
         return safe;
-    }
-    /// How many bytes the first character has in UTF-8; 0 if there is none, or if XML does not allow it.
-    [[nodiscard]] static std::size_t length_of_character(std::string_view text) {
-        const auto first = static_cast<unsigned char>(text[0]);
-        if (first < 0x80) return first >= ' ' || first == '\t' || first == '\n' || first == '\r' ? 1 : 0;
-        const std::size_t length = first < 0xC0 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF8 ? 4 : 0;
-        if (length == 0 || text.size() < length) return 0;
-        std::uint32_t code = first & (0x7Fu >> length);
-        for (const char each : text.substr(1, length - 1)) {
-            const auto byte = static_cast<unsigned char>(each);
-            if ((byte & 0xC0) != 0x80) return 0;
-            code = code << 6 | (byte & 0x3F);
-        }
-        constexpr std::uint32_t least[] = {0x80, 0x800, 0x10000};  // of two, three and four bytes
-        const bool is_allowed = code < 0xD800 || (code > 0xDFFF && code < 0xFFFE) || code > 0xFFFF;
-        return code >= least[length - 2] && code <= 0x10FFFF && is_allowed ? length : 0;
     }
     [[nodiscard]] static std::string style() {
         std::string heads;
