@@ -45,6 +45,22 @@ struct grid {
     std::ptrdiff_t pitch;
 };
 
+/// A matrix of 2 by 3 of which some elements are the same, as a mapping of `std::mdspan` may say.
+struct anti_diagonals {
+    using element_type = int;
+    struct mapping_type {
+        [[nodiscard]] static bool is_unique() { return false; }
+    };
+
+    int* first;
+
+    [[nodiscard]] static constexpr std::size_t rank() { return 2; }
+    [[nodiscard]] static std::size_t extent(std::size_t i) { return 2 + i; }
+    [[nodiscard]] static std::ptrdiff_t stride(std::size_t) { return 1; }
+    [[nodiscard]] int* data() const { return first; }
+    [[nodiscard]] static mapping_type mapping() { return {}; }
+};
+
 }  // namespace elsewhere
 
 template <>
@@ -154,6 +170,48 @@ TEST_CASE("a strided result of every collective arrives where it belongs") {
         for (std::size_t i = 0; i < 6; ++i) expect(every_third(i) == static_cast<int>(i / 2), "all_gather in place");
     });
     SUCCEED();
+}
+
+TEST_CASE("elements that share memory are read") {
+    CHECK_NOTHROW(on_ranks(3, [](auto& comm) {
+        std::vector<int> memory(12, 1), flat(12);
+        const tensor<int, 2> repeated(memory.data(), {4, 3}, {0, 1}), plain(flat.data(), {4, 3});
+        allfold::all_reduce(comm, repeated, plain, sum());
+        expect(flat == std::vector<int>(12, 3), "an input");
+        allfold::broadcast(comm, comm.rank() == 0 ? repeated : plain, allfold::root{0});
+        allfold::reduce(comm, comm.rank() == 0 ? plain : repeated, sum(), allfold::root{0});
+        expect(flat == std::vector<int>(12, comm.rank() == 0 ? 5 : 1), "an operand that is only read");
+        allfold::all_reduce(comm, tensor<int, 2>(flat.data(), {0, 3}, {0, 0}), sum());
+        allfold::all_reduce(comm, tensor<int, 2>(flat.data(), {1, 3}, {0, 2}), sum());
+    }));
+}
+
+TEST_CASE("elements that share memory are not written") {
+    const auto expect_refused = [](auto call, std::string_view text) {
+        const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
+            std::vector<int> memory(12, 1), flat(12);
+            const tensor<int, 2> repeated(memory.data(), {4, 3}, {0, 1}), plain(flat.data(), {4, 3});
+            call(comm, plain, repeated);
+        });
+        for (const outcome& each : outcomes) {
+            INFO(each.text);
+            CHECK(each.code == allfold::errc::bad_argument);
+            CHECK(each.says(text));
+        }
+    };
+    expect_refused(
+        [](auto& comm, const auto& plain, const auto& repeated) { allfold::all_reduce(comm, plain, repeated, sum()); },
+        "the output has elements that share memory: axis 0 of extent 4 has stride 0");
+    expect_refused([](auto& comm, const auto&, const auto& repeated) { allfold::all_reduce(comm, repeated, sum()); },
+                   "the operand has elements that share memory");
+    expect_refused(
+        [](auto& comm, const auto& plain, const auto& repeated) {
+            allfold::exclusive_scan(comm, allfold::records(plain, repeated), sum());
+        },
+        "tensor 1 of the operand");
+    expect_refused([](auto& comm, const auto& plain,
+                      const auto&) { allfold::all_reduce(comm, elsewhere::anti_diagonals{plain.data()}, sum()); },
+                   "its mapping is not unique");
 }
 
 TEST_CASE("a prepared operation reads and writes a strided view anew each time") {

@@ -102,6 +102,26 @@ TEST_CASE("tensor views with gaps are sent and received, and nothing in the gaps
     SUCCEED();
 }
 
+TEST_CASE("nothing is received into elements that share memory, and the message stays") {
+    on_all_transports(2, [](auto& comm) {
+        const int other = 1 - comm.rank();
+        std::vector<int> memory(6, comm.rank()), into(6);
+        const allfold::tensor<int, 2> repeated(memory.data(), {2, 3}, {0, 1});
+        send(comm, repeated, to{other});
+        message found = probe(comm, from{other});
+        const auto expect_refused = [](auto call) {
+            expect_error(outcome_of(call), errc::bad_argument, {"the destination", "axis 0 of extent 2 has stride 0"});
+        };
+        expect_refused([&] { receive(found, repeated); });
+        expect_refused([&] { receive(comm, repeated, from{other}); });
+        expect_refused([&] { static_cast<void>(receive.start(comm, repeated, from{other})); });
+        expect_refused([&] { exchange(comm, memory, to{other}, repeated, from{other}); });
+        receive(found, into);
+        expect(into == std::vector<int>(6, other), "not the message");
+    });
+    SUCCEED();
+}
+
 TEST_CASE("lists of tensors and rows of records are one message") {
     using allfold::records;
     using allfold::tensor;

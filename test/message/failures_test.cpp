@@ -142,6 +142,34 @@ TEST_CASE("a rank does not wait for a message from itself that it cannot send an
     }
 }
 
+TEST_CASE("a rank does not wait for its own receive of a message that it cannot start any more") {
+    for (const int size : {1, 3})
+        for (const auto how : {mode::synchronous, mode::standard}) {
+            const auto outcomes = outcomes_on_ranks(size, [&](auto& comm) {
+                const int me = comm.rank();
+                const std::vector<int> x(1 << 20, me);  // too long to be held
+                std::vector<int> y(x.size());
+                int z = 0;
+                operation early = receive.start(comm, y, from{me});
+                send(comm, x, to{me}, how);
+                early.wait();
+                expect(y == x, "a receive that has been started before");
+                operation first = receive.start(comm, z, from{me}, tag{1}), second;
+                first.then([&] { second = receive.start(comm, y, from{me}, tag{2}); });
+                operation cause = send.start(comm, me, to{me}, tag{1}, mode::synchronous);
+                send(comm, x, to{me}, tag{2}, how);  // received at the end of another one
+                wait_all(first, second, cause);
+                allfold::barrier(comm);
+                send(comm, x, to{me}, how);
+            });
+            INFO(outcomes[0].text);
+            CHECK_FALSE(outcomes[0].succeeded());
+            CHECK(std::any_of(outcomes.begin(), outcomes.end(), [](const auto& each) {
+                return each.code == errc::bad_argument && each.says("has started no receive");
+            }));
+        }
+}
+
 TEST_CASE("abort ends a communicator for all its ranks, with a reason") {
     const auto program = [](auto& comm) {
         int x = 0;

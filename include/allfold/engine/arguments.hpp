@@ -174,11 +174,6 @@ template <class Op, class... States>
     requires folds_rows<Op, row<States...>>
 inline constexpr bool lowers<Op, row<States...>> = lowers_in_place<Op, row<States...>>;
 
-[[nodiscard, gnu::cold]] inline std::string text_of_tensor(std::size_t column, std::size_t columns,
-                                                           const char* argument) {
-    return columns == 1 ? std::string(argument) : text({"tensor ", column, " of ", argument});
-}
-
 /// Input and output must be the same memory, row for row of the whole operand, or must not overlap; and no two tensors
 /// of what is written may overlap.
 template <std::size_t InColumns, std::size_t OutColumns>
@@ -334,7 +329,11 @@ class arguments : public bound_arguments {
     void check(const arguments_given& call, const shape& w) const override {
         const char* const named = in_place ? "the operand" : "the input";
         if (w.contributes) require_data(call, source(), named);
-        if (w.receives) require_data(call, output_.where(), in_place ? named : "the output");
+        const char* const written = in_place ? named : "the output";
+        if (w.receives) require_data(call, output_.where(), written);
+        if (w.receives && w.writes && !output_.are_contiguous())
+            detail::require_distinct_elements(
+                out_.get(), written, [&call](const std::string& why) { call.reject(errc::bad_argument, {why}); });
         if (w.receives || in_place) {
             require_columns_apart(call, output_.where());
             if constexpr (is_tensors<std::remove_cvref_t<Out>>) require_tensors_apart(call);

@@ -174,6 +174,40 @@ struct packed_columns<std::tuple<Ts...>> {
     using type = std::tuple<packed<Ts>...>;
 };
 
+[[nodiscard, gnu::cold]] inline std::string text_of_tensor(std::size_t column, std::size_t columns,
+                                                           const char* argument) {
+    return columns == 1 ? std::string(argument) : text({"tensor ", column, " of ", argument});
+}
+
+/// Why some elements of a view certainly share memory; empty if that is not certain.
+template <tensor_view V>
+[[nodiscard]] std::string why_elements_coincide(const V& v) {
+    using access = tensor_access<V>;
+    if (detail::count_of(v) == 0) return {};
+    for (std::size_t i = 0; i < access::rank; ++i)
+        if (access::extent(v, i) > 1 && access::stride(v, i) == 0)
+            return text({"axis ", i, " of extent ", access::extent(v, i), " has stride 0"});
+    if constexpr (requires { v.mapping().is_unique(); })  // std::mdspan
+        if (!v.mapping().is_unique()) return "its mapping is not unique";
+    return {};
+}
+/// Calls reject(text), which throws, if some elements of what is to be written certainly share memory.
+template <class X, class Reject>
+void require_distinct_elements(const X& x, const char* argument, Reject reject) {
+    std::size_t column = 0;
+    const auto require_of = [&](const auto& view) {
+        if constexpr (tensor_view<decltype(view)>)
+            if (const std::string why = detail::why_elements_coincide(view); !why.empty())
+                reject(text({text_of_tensor(column, column_count<element_of<X>>, argument),
+                             " has elements that share memory: ", why}));
+        ++column;
+    };
+    if constexpr (is_records<X>)
+        std::apply([&](const auto&... views) { (require_of(views), ...); }, x.views());
+    else
+        require_of(x);
+}
+
 /// A range of the caller's memory.
 struct memory_range {
     const std::byte* begin = nullptr;

@@ -38,7 +38,7 @@ void abort_communicator(Comm& comm) noexcept {
     comm.announce_failure();
     comm.background().drop();
     comm.abandon();
-    if (comm.holds_memory()) comm.background().leak();
+    comm.holds_memory() ? comm.background().leak() : comm.background().forget_readers();
 }
 
 /// Whether a rank has failed, as far as this rank can tell.

@@ -109,8 +109,7 @@ class message {
                         held_ ? "receive: the communicator of this message has ended"
                               : "receive: this message object is empty, or its message has already been received");
         place where{shares_memory_ ? detail::message_data_of<true>(y) : detail::message_data_of<false>(y),
-                    {detail::runs_of(y), detail::row_type_of(y)},
-                    status_out};
+                    detail::gaps_of(y), status_out};
         return {make_(comm_, std::move(where), held_)};
     }
     void put_back() noexcept {

@@ -164,6 +164,8 @@ class background {
         resource(const resource&) = delete;
         resource& operator=(const resource&) = delete;
         virtual ~resource() = default;
+        /// The communicator has been abandoned, and nobody accesses any more what it has lent.
+        virtual void forget_readers() noexcept {}
     };
     std::unique_ptr<resource> kept;
     /// What is known about messages between its ranks, once there are any.
@@ -277,6 +279,9 @@ class background {
     }
     void leak() noexcept {
         in_flight_.for_each([](work& w) { w.leak(); });
+    }
+    void forget_readers() noexcept {
+        if (office) office->forget_readers();
     }
     /// To be called by the communicator first of all in its destructor, and by a decorator with itself as `through`:
     /// operations that outlive it must not use it any more.

@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "allfold/engine/binding.hpp"
 #include "allfold/error.hpp"
 #include "allfold/message/detail/message_data.hpp"
 #include "allfold/message/detail/post_office.hpp"
@@ -24,6 +26,15 @@ struct place_with_gaps {
     std::vector<part> runs;
     std::optional<message_type> rows;  // of records
 };
+/// Nothing for a contiguous place.
+template <class Y>
+[[nodiscard]] place_with_gaps gaps_of(Y& y) {
+    if (!detail::has_gaps(y)) return {};
+    detail::require_distinct_elements(y, "the destination", [](const std::string& why) {
+        throw error(errc::bad_argument, text({"message: ", why}));
+    });
+    return {detail::runs_of(y), detail::row_type_of(y)};
+}
 /// What a message needs if it is not sent directly from, or received directly into, the caller's memory. Most messages
 /// need none of this.
 struct rearrangement {
@@ -51,7 +62,7 @@ struct message_request {
     }
     template <class Y>
     void receive_with_gaps(Y& y) {
-        if (detail::has_gaps(y)) receive_into({detail::runs_of(y), detail::row_type_of(y)});
+        if (detail::has_gaps(y)) receive_into(detail::gaps_of(y));
     }
     void receive_into(place_with_gaps&& there) {
         rearranged().in_runs = std::move(there.runs);

@@ -142,7 +142,9 @@ class message_task final : public task<Comm>, private open_message {
         if (!waits_for_itself()) return;
         throw error(errc::bad_argument,
                     text({this->what_, ": rank ", office_.rank(), " of ", office_.size(),
-                          " waits for a message from itself, but has sent none, and has nothing else in flight"}));
+                          in() ? " waits for a message from itself, but has sent none"
+                               : " waits until it has received a message from itself, but has started no receive",
+                          ", and has nothing else in flight"}));
     }
     [[nodiscard]] bool cancel() noexcept override {
         if constexpr (hooks::delays_messages)
@@ -213,14 +215,21 @@ class message_task final : public task<Comm>, private open_message {
   private:
     using typename task<Comm>::hooks;
 
-    /// Whether only this rank could send what it waits for, and nothing else is in flight that might still do so.
+    /// Whether only this rank could send, or receive, what it waits for, and nothing else is in flight that might still
+    /// do so.
     [[nodiscard]] bool waits_for_itself() const {
         if constexpr (hooks::delays_messages) return false;  // explore finds out for itself
-        if (!in() || !in()->is_posted || this->is_timed()) return false;
-        if (in()->source != office_.rank() && !(in()->source == any_rank && office_.size() == 1)) return false;
+        if (this->is_timed() || !(in() ? receives_from_itself() : sends_to_itself())) return false;
         background& home = this->comm_->background();
         return office_.in_flight().is_alone(*this) && office_.notes() == 0 && home.size() <= 1 &&
                !home.in_flight_elsewhere();
+    }
+    [[nodiscard]] bool receives_from_itself() const noexcept {
+        return in()->is_posted && (in()->source == office_.rank() || (in()->source == any_rank && office_.size() == 1));
+    }
+    /// Whether the message is held: no receive has matched it, and no probe has found it.
+    [[nodiscard]] bool sends_to_itself() const {
+        return !out()->is_done && out()->receiver == office_.rank() && office_.holds(office_.rank(), out()->label);
     }
     [[nodiscard]] bool is_open() const noexcept { return in() && in()->is_posted && in()->source == any_rank; }
     // Null if it sends, or receives, nothing.

@@ -90,6 +90,10 @@ class post_office final : public background::resource {
             if (each->lent.load(std::memory_order_acquire) != 0) static_cast<void>(each.release());
     }
 
+    void forget_readers() noexcept override {
+        for (const auto& each : posted_) each->lent.store(0, std::memory_order_relaxed);
+    }
+
     [[nodiscard]] int rank() const noexcept { return rank_; }
     [[nodiscard]] int size() const noexcept { return static_cast<int>(peers_.size()); }
 
