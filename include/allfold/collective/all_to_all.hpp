@@ -170,9 +170,9 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
 /// gives the number of elements for each rank. The sizes are exchanged first. Then `out` is resized to what arrives, or
 /// must have room for it (records, and views of several axes, exactly so much), and `layout` is the partition that
 /// describes its layout there. No option may say where blocks are. `start` and `prepare` take `layout` too, a variable
-/// that outlives the operation; until the operation is done, neither it nor `out`, which may be resized, may be
-/// touched. `start` has read `sizes` when it returns; a prepared operation reads it at each start, and takes `in` and
-/// `out` with the lengths they have then.
+/// that outlives the operation, such as `partition layout = partition::even(0, comm.size())`; until the operation is
+/// done, neither it nor `out`, which may be resized, may be touched. `start` has read `sizes` when it returns; a
+/// prepared operation reads it at each start, and takes `in` and `out` with the lengths they have then.
 ///
 /// - Shapes: P blocks of equal length, or of the lengths given by `input_blocks{partition}` and
 ///   `output_blocks{partition}`, which may differ between ranks: what rank s sends to r must be as long as r expects

@@ -105,7 +105,7 @@ class tensors {
         lengths_.reserve(count);
     }
     /// Sets how each tensor is divided into blocks: by `partition::even` (the default), `partition::ceil` or a function
-    /// of the caller's.
+    /// of the caller's. A list of blocks is not divided, so there it changes nothing.
     [[nodiscard]] tensors by(cut_function how) && {
         cut_ = how;
         return std::move(*this);
