@@ -75,8 +75,8 @@ struct tensor_access<V> : tensor_traits<V> {};
 /// Alternatively, a specialisation of `tensor_traits`. `std::mdspan` with a strided layout models it. Contiguous ranges
 /// and single objects need not: every collective accepts them as tensors of rank 1 and 0.
 ///
-/// Elements may share memory, as those along an axis with stride 0 do, if they are only read; to write them is a
-/// `bad_argument`.
+/// Elements may share memory, as those along an axis with stride 0 do, in an input and in place, where they are read
+/// before anything is written; an output of such elements is a `bad_argument`.
 template <class V>
 concept tensor_view =
     detail::has_tensor_traits<std::remove_cvref_t<V>> || detail::has_tensor_members<std::remove_cvref_t<V>>;

@@ -329,11 +329,10 @@ class arguments : public bound_arguments {
     void check(const arguments_given& call, const shape& w) const override {
         const char* const named = in_place ? "the operand" : "the input";
         if (w.contributes) require_data(call, source(), named);
-        const char* const written = in_place ? named : "the output";
-        if (w.receives) require_data(call, output_.where(), written);
-        if (w.receives && w.writes && !output_.are_contiguous())
+        if (w.receives) require_data(call, output_.where(), in_place ? named : "the output");
+        if (w.receives && !in_place && !output_.are_contiguous())  // in place, the same input becomes the same output
             detail::require_distinct_elements(
-                out_.get(), written, [&call](const std::string& why) { call.reject(errc::bad_argument, {why}); });
+                out_.get(), "the output", [&call](const std::string& why) { call.reject(errc::bad_argument, {why}); });
         if (w.receives || in_place) {
             require_columns_apart(call, output_.where());
             if constexpr (is_tensors<std::remove_cvref_t<Out>>) require_tensors_apart(call);
