@@ -79,6 +79,18 @@ class shutdown {
         return is_team_ && outbox_.lends() && !inbox_.stores_in_place() && are_readers_gone();
     }
 
+    /// When the readers of what is in transit were asked last, and how soon they are asked again.
+    struct inquiry {
+        clock::time_point last = clock::now();
+        clock::duration pause;
+    };
+    /// Asks them whether they have left the team: those that have by then answer through their carriers.
+    void ask_readers(inquiry& made) {
+        if (clock::now() - made.last <= made.pause) return;
+        made = {.pause = made.pause * 2};
+        for (const int r : outbox_.readers()) control_.notify_blocked(r, {"the end of a team"}, nullptr);
+    }
+
     const handle& job_;
     inbox& inbox_;
     outbox& outbox_;
@@ -94,11 +106,13 @@ class shutdown {
 inline void shutdown::wait_for_release() {
     inbox_.cancel();
     const bool is_first = !std::exchange(has_waited_, true);
+    inquiry asked{.pause = tuning_.notice};
     for (const auto until = clock::now() + tuning_.patience; is_first; std::this_thread::yield()) {
         drain();
         outbox_.collect_loans();
         outbox_.collect_copies();
         if (!holds_memory() || lends_in_vain() || clock::now() >= until) break;
+        if (is_team_) ask_readers(asked);  // the failure may have come from another rank than those
     }
 }
 
@@ -149,18 +163,13 @@ inline bool shutdown::quiesce() {
 
 inline bool shutdown::leave_team() {
     std::optional<clock::time_point> until;
-    clock::time_point asked = clock::now();
-    clock::duration patience = tuning_.notice;
+    inquiry asked{.pause = tuning_.notice};
     inbox_.cancel();
     for (;; std::this_thread::yield()) {
         outbox_.collect_loans();
         outbox_.collect_copies();
         if (!control_.has_failed() && outbox_.empty() && inbox_.is_idle()) return true;
-        if (clock::now() - asked > patience) {  // a rank that has left the team by then answers through its carrier
-            asked = clock::now();
-            patience *= 2;
-            for (const int r : outbox_.readers()) control_.notify_blocked(r, {"the end of a team"}, nullptr);
-        }
+        ask_readers(asked);
         if (!control_.has_failed() && !outbox_.empty() && are_readers_gone()) return false;
         if (control_.has_failed() && !until) {
             until = clock::now() + tuning_.patience;
