@@ -455,15 +455,19 @@ TEST_CASE(
     communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate,
                       {.notice = std::chrono::milliseconds(5), .patience = std::chrono::hours(1)});
     const bool leaves = comm.rank() == 0 && comm.size() > 1;
-    std::vector<int> x(100000, 1);
-    auto all = subset(comm, all_of(comm));
-    if (leaves) all = {};
-    const auto mine = test::outcome_of([&] {
-        if (!leaves) allfold::reduce(*all, x, sum());
-    });
-    INFO(mine.text);
-    CHECK((!mine.code || (mine.code == errc::peer_failed && !leaves)));
-    all = {};
-    check_sums(comm, comm);  // in which the first rank answers
-    CHECK(test::on_any_rank(mine.code == errc::peer_failed) == (comm.size() > 1));
+    for (const bool one_aborts : {false, true}) {  // of which the others hear before they have asked the one that left
+        const bool aborts = one_aborts && comm.rank() == 1;
+        std::vector<int> x(100000, 1);
+        auto all = subset(comm, all_of(comm));
+        if (leaves) all = {};
+        const auto mine = test::outcome_of([&] {
+            if (aborts) allfold::abort(*all, "on purpose");
+            if (!leaves) allfold::reduce(*all, x, sum());
+        });
+        INFO(mine.text);
+        CHECK((!mine.code || (mine.code == errc::peer_failed && !leaves)));
+        all = {};
+        check_sums(comm, comm);  // in which the first rank answers
+        CHECK(test::on_any_rank(mine.code == errc::peer_failed) == (comm.size() > 1));
+    }
 }
