@@ -73,7 +73,7 @@ class hierarchical_communicator : public transport_defaults {
     /// How many consecutive ranks share memory: the threads of a process.
     [[nodiscard]] int group() const noexcept { return inside_.size(); }
     [[nodiscard]] allfold::background& background() noexcept {
-        relay_->follow(rank());
+        if (across_) relay_->follow();
         return background_;
     }
 

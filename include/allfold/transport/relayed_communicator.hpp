@@ -89,7 +89,7 @@ class relayed_communicator : public transport_defaults {
     [[nodiscard]] int rank() const noexcept { return rank_; }
     [[nodiscard]] int size() const noexcept { return ranks_.size(); }
     [[nodiscard]] allfold::background& background() noexcept {
-        relay_->follow(ranks_[rank_]);
+        if (is_of_first_thread_) relay_->follow();
         return background_;
     }
 
@@ -201,6 +201,7 @@ class relayed_communicator : public transport_defaults {
           near_(std::move(beside)),
           ranks_(std::move(ranks)),
           rank_(rank),
+          is_of_first_thread_(relay_->is_of_first_thread(ranks_[rank_])),
           list_(detail::hash_of(ranks_)),
           departed_(static_cast<std::size_t>(ranks_.size())),
           unread_(static_cast<std::size_t>(ranks_.size())),
@@ -306,6 +307,7 @@ class relayed_communicator : public transport_defaults {
     rank_list near_;                    // the ranks of those members in the team
     rank_list ranks_;                   // the members as ranks of the hierarchy
     int rank_;
+    bool is_of_first_thread_;  // of its process
     std::uint64_t list_;
     int exceptions_ = std::uncaught_exceptions();
     std::uint32_t formed_ = 0;

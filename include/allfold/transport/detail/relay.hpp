@@ -320,10 +320,12 @@ class relay {
         virtual void forget_readers() noexcept = 0;
     };
     std::unique_ptr<mover> moves;  // of the first thread
-    /// To be called by the thread that now uses a communicator of this rank: what moves the messages comes with it.
-    void follow(int rank) noexcept {
-        if (rank % threads_ == 0 && moves) moves->take_over();
+    /// To be called by the thread that now uses a communicator of the first thread: what moves the messages comes
+    /// along.
+    void follow() noexcept {
+        if (moves) moves->take_over();
     }
+    [[nodiscard]] bool is_of_first_thread(int rank) const noexcept { return rank % threads_ == 0; }
 
     /// Lives as long as a thread of this process runs: the first thread moves messages until the others have returned.
     class runner {
