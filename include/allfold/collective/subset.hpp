@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -119,6 +120,14 @@ template <communicator Comm>
     } else {
         return team<Comm>();
     }
+}
+/// Rejects a number that might be the color or the key.
+template <communicator Comm, std::integral Number>
+[[nodiscard]] team<Comm> split(Comm&, Number, int = 0) {
+    static_assert(!std::integral<Number>,
+                  "allfold: mark the color of split as such: split(comm, color{1}, key), or no_color for a rank that "
+                  "joins no team");
+    return {};
 }
 
 }  // namespace allfold

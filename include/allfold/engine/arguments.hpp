@@ -246,10 +246,13 @@ template <class Op, class In, class Out>
     static_assert(is_alike, "allfold: input and output of this collective must have the same element type");
     constexpr bool is_memory = !is_volatile<std::remove_reference_t<In>> && !is_volatile<std::remove_reference_t<Out>>;
     static_assert(is_memory, "allfold: the elements are volatile: copy them to ordinary memory first");
-    constexpr bool is_copied = !is_memory || std::copy_constructible<typename types::result>;
+    constexpr bool is_flat = !std::is_array_v<typename types::result>;
+    static_assert(is_flat,
+                  "allfold: the elements here are themselves arrays: pass a span or a tensor of what they contain");
+    constexpr bool is_copied = !is_memory || !is_flat || std::copy_constructible<typename types::result>;
     static_assert(is_copied, "allfold: elements are copied from rank to rank, but this type cannot be copied");
-    constexpr bool is_assigned =
-        !is_memory || !is_copied || (is_stored<Op, typename types::result> && is_stored<Op, typename types::state>);
+    constexpr bool is_assigned = !is_memory || !is_flat || !is_copied ||
+                                 (is_stored<Op, typename types::result> && is_stored<Op, typename types::state>);
     static_assert(is_assigned,
                   "allfold: received elements and folds are assigned, but this type cannot be: do without members that "
                   "are const or references");
@@ -258,7 +261,7 @@ template <class Op, class In, class Out>
     static_assert(are_rows,
                   "allfold: records fold rows of trivially copyable elements; fold a range of structs instead when an "
                   "element owns memory");
-    if constexpr (is_writable && is_alike && is_memory && is_copied && is_assigned && are_rows) {
+    if constexpr (is_writable && is_alike && is_memory && is_flat && is_copied && is_assigned && are_rows) {
         constexpr bool uses_lower = types::has_lower || !has_member_lower<Op>;
         static_assert(uses_lower,
                       "allfold: this operator's lower cannot be called with what it folds: write lower(state, "

@@ -66,12 +66,20 @@ class progress_thread {
     /// belongs to the thread that calls `start`, like any other operation; it cannot be a prepared one. If an exception
     /// destroys the result, other ranks learn of that once f has returned: an f that may wait for long should start
     /// that and return the operation instead.
-    template <std::invocable<Comm&> F>
+    template <class F>
     [[nodiscard]] operation start(F f) {
-        require_other_thread();
-        auto made = std::make_unique<relay_of<F>>(*this, std::move(f));
-        made->start();
-        return operation(std::move(made));
+        constexpr bool takes_it = std::invocable<F&, Comm&>;
+        static_assert(takes_it,
+                      "allfold: what a progress thread calls must take the communicator by reference, as in "
+                      "[&](auto& comm) { return all_reduce.start(comm, x, sum{}); }");
+        if constexpr (takes_it) {
+            require_other_thread();
+            auto made = std::make_unique<relay_of<F>>(*this, std::move(f));
+            made->start();
+            return operation(std::move(made));
+        } else {
+            return {};
+        }
     }
 
   private:

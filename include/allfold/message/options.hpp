@@ -76,7 +76,7 @@ struct receive_tag {
 /// When a send is done.
 enum class mode : std::uint8_t {
     standard,     ///< when its data may be overwritten: the message is held for its receiver, or has been matched
-    buffered,     ///< at once: what the receiver does not hold is kept in memory granted by `attach_buffer`
+    buffered,     ///< at once: what the receiver does not hold is kept, as bytes, in memory granted by `attach_buffer`
     synchronous,  ///< when a receive has matched it
     ready         ///< as synchronous, but the receive must have been posted when the message arrives
 };

@@ -28,8 +28,8 @@ struct rank_range {
 /// Some ranks of a communicator, in order: a value, which sends nothing. The i-th of them has number i in the group.
 ///
 ///     const group all = group::of(comm);
-///     const group odd = all.include({rank_range{1, comm.size() - 1, 2}});
-///     const auto others = subset(comm, all - odd);
+///     const group even = all.include({rank_range{0, comm.size() - 1, 2}});
+///     const auto others = subset(comm, all - even);
 ///
 /// - Groups can be compared and combined within one communicator; they know nothing about the ranks of another.
 /// - Errors: `bad_rank` for numbers outside [0, size()) and for duplicates, `bad_argument` for a stride that does not
