@@ -14,6 +14,7 @@
 #include "allfold/schedule/contract.hpp"
 #include "allfold/schedule/fusion.hpp"
 #include "allfold/schedule/step.hpp"
+#include "allfold/transport/detail/cache_size.hpp"
 #include "allfold/transport/detail/groups_of_cores.hpp"
 
 /// @file
@@ -86,8 +87,17 @@ struct choose_tuning {
     /// all_gather 1.25x at 32 KiB, 1.06x at 96 KiB, 0.9x at 256 KiB, 0.75x at 512 KiB and 1 MiB; gather 1.0x at 128
     /// KiB, 0.9x at 256 KiB, 0.8x at 1 MiB.
     std::size_t copied_bytes_of_one_cache = std::size_t{96} << 10;
-    /// And if only one rank sends anything: broadcast takes 1.1x the time at 16 KiB, 0.81x at 32 KiB, 0.7x at 64 KiB,
-    /// 0.65x from 96 to 256 KiB, 0.75x at 512 KiB and 1 MiB.
+    /// The same if each core also has a second-level cache of at least this size. On a Xeon with 2 MiB for each core,
+    /// two cores 140 ns apart, lent messages relative to copies: reduce_scatter takes 2.2x the time at 112 KiB, 2.1x at
+    /// 144 KiB, 1.45x at 176 KiB; all_gather 1.28x, 1.2x and 0.9x. One of 16 reduce_scatter in flight takes 0.82x the
+    /// time if it is lent (128 KiB).
+    std::size_t large_own_cache_bytes = std::size_t{2} << 20;
+    std::size_t copied_bytes_of_large_caches = std::size_t{176} << 10;
+    /// And there, if a single message is folded: inclusive_scan takes 2.2x the time at 112 KiB, 1.35x at 256 KiB, 1.6x
+    /// at 512 KiB, exclusive_scan 1.9x, 1.6x and 1.8x; one of 16 inclusive_scan in flight 0.8x, 0.87x and 0.93x.
+    std::size_t folded_message_bytes_of_large_caches = std::size_t{512} << 10;
+    /// Wherever all cores share a cache, if only one rank sends anything: broadcast takes 1.1x the time at 16 KiB,
+    /// 0.81x at 32 KiB, 0.7x at 64 KiB, 0.65x from 96 to 256 KiB, 0.75x at 512 KiB and 1 MiB.
     std::size_t dealt_bytes_of_one_cache = std::size_t{32} << 10;
     /// Shared memory, two ranks, a single message whose length no other rank knows, and which is therefore sent in one
     /// piece: up to this size it is copied as well. permute on the Xeon above, copied relative to lent: 0.44x the time
@@ -225,6 +235,7 @@ inline constexpr choose_tuning tuned{};
 [[nodiscard]] constexpr bool short_values_of_few_ranks(const problem& p) noexcept {
     return few_ranks(p) && p.short_values;
 }
+[[nodiscard]] inline bool has_large_own_caches() noexcept { return own_cache_bytes() >= tuned.large_own_cache_bytes; }
 /// Two ranks that run at the same time, nothing is folded, and both may store what otherwise one would read: the most
 /// that is copied instead. `is_dealt`: only one rank sends anything. For messages that would otherwise be lent, on the
 /// Xeon of `pair_read_bytes`: broadcast takes 0.5x the time at 2 MiB, 0.73x at 4 and 16 MiB; gather 0.64x at 4 MiB,
@@ -233,7 +244,13 @@ inline constexpr choose_tuning tuned{};
 /// 1.08x and 1.13x; all_to_all and reduce_scatter 1.2x to 1.3x.
 [[nodiscard]] inline std::size_t most_copied_if_both_may_store(bool is_dealt) noexcept {
     if (has_groups_of_cores()) return tuned.copied_bytes;
-    return is_dealt ? tuned.dealt_bytes_of_one_cache : tuned.copied_bytes_of_one_cache;
+    if (is_dealt) return tuned.dealt_bytes_of_one_cache;
+    return has_large_own_caches() ? tuned.copied_bytes_of_large_caches : tuned.copied_bytes_of_one_cache;
+}
+/// The same if what a rank receives is folded. `blocks`: how many move.
+[[nodiscard]] inline std::size_t most_copied_if_folded(int blocks) noexcept {
+    const bool is_one_way = blocks == 1 && !has_groups_of_cores() && has_large_own_caches();
+    return is_one_way ? tuned.folded_message_bytes_of_large_caches : detail::most_copied_if_both_may_store(false);
 }
 /// Whether each of two ranks moves half of the root's operand.
 [[nodiscard]] inline bool is_dealt_between_two(const problem& p) noexcept {
@@ -280,8 +297,9 @@ template <class Comm>
         const bool copies = schedule.in_place && pass->each == share::fold && block_bytes <= most;
         return copies ? block_bytes : 0;
     }
-    const std::size_t most = folds && !has_groups_of_cores() ? tuned.copied_bytes_of_one_cache : tuned.copied_bytes;
-    const bool copies = block_bytes <= most && static_cast<std::size_t>(blocks_moved(schedule)) * block_bytes <= most;
+    const int blocks = blocks_moved(schedule);
+    const std::size_t most = folds ? most_copied_if_folded(blocks) : tuned.copied_bytes;
+    const bool copies = block_bytes <= most && static_cast<std::size_t>(blocks) * block_bytes <= most;
     return copies ? std::min(block_bytes, tuned.copied_window_bytes) : 0;
 }
 
