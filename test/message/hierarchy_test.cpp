@@ -267,6 +267,28 @@ TEST_CASE("a deadline of a message, or an abort, ends a hierarchy for all its ra
     }
 }
 
+TEST_CASE("ranks that wait for a message hear why a hierarchy ends, also if its messages have not failed") {
+    for (const int culprit : {0, 1, 3}) {
+        const auto outcomes_after_messages = [culprit](auto end) {
+            return outcomes_of_threads([&](auto& comm) {
+                int x = 0, y = 0;
+                exchange(comm, x, to{(comm.rank() + 1) % 4}, y, from{(comm.rank() + 3) % 4});
+                if (comm.rank() == culprit) end(comm);
+                receive(comm, y, from{culprit}, tag{7});
+            });
+        };
+        for (const outcome& each : outcomes_after_messages([](auto&) { throw std::runtime_error("boom"); })) {
+            INFO("culprit " << culprit << ": " << each.text);
+            CHECK(each.says("boom"));
+        }
+        const auto be_late = [](auto& comm) { allfold::barrier(comm, allfold::deadline{20ms}); };
+        for (const outcome& each : outcomes_after_messages(be_late)) {
+            INFO("culprit " << culprit << ": " << each.text);
+            CHECK((each.code == errc::timeout && each.says("the deadline of rank")));
+        }
+    }
+}
+
 TEST_CASE("a message of a hierarchy that its rank leaves in flight is an error") {
     std::vector<int> y(4000);
     operation left;

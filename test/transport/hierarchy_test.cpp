@@ -212,6 +212,29 @@ TEST_CASE("different numbers of threads are a mismatch") {
     CHECK(std::ranges::any_of(outcomes, [](const outcome& each) { return each.code == errc::mismatch; }));
 }
 
+TEST_CASE("different numbers of threads are a mismatch without a collective of all ranks, too") {
+    enum { no_call, a_message, a_team };
+    for (const auto what : {no_call, a_message, a_team}) {
+        const auto outcomes = outcomes_on_ranks(2, [&](auto& across) {
+            allfold::run(across, across.rank() + 2, [&](auto& comm) {
+                int x = 1;
+                if (what == a_message && comm.rank() == 1) allfold::receive(comm, x, allfold::from{3});
+                if (what == a_message && comm.rank() == 4) allfold::send(comm, x, allfold::to{1});
+                if (what != a_team) return;
+                const auto team = allfold::subset(comm, {0, 3});  // on both processes, a rank of each
+                if (team) allfold::all_reduce(*team, x, sum());
+            });
+        });
+        for (const auto& each : outcomes) {
+            INFO(what << ": " << each.text);
+            CHECK((each.says("process 0 runs with 2, but process 1 with 3 threads") ||
+                   each.says("process 1 runs with 3, but process 0 with 2 threads")));
+            CHECK((each.code == errc::mismatch || each.code == errc::peer_failed));
+        }
+        CHECK(std::ranges::any_of(outcomes, [](const outcome& each) { return each.code == errc::mismatch; }));
+    }
+}
+
 static_assert(allfold::team_forming_communicator<allfold::hierarchical_communicator<allfold::thread_communicator>>);
 
 TEST_CASE("teams of a hierarchy fold among their members") {

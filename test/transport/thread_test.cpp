@@ -15,6 +15,7 @@
 #include <optional>
 #include <random>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -613,6 +614,19 @@ TEST_CASE("a rank that leaves without having read what was lent to it is a failu
     }
     CHECK(world.broken_by() == 1);
     CHECK(code_of_wait(a, 1, std::nullopt) == errc::peer_failed);
+}
+
+TEST_CASE("a rank that an exception makes leave without having read what was lent to it is not said to have returned") {
+    thread_world world(2);
+    thread_communicator a = world.communicator(0);
+    letter large(pattern(50000, 1));
+    try {
+        const thread_communicator b = world.communicator(1);
+        REQUIRE(large.post(a, 1, 0));
+        throw std::runtime_error("boom");
+    } catch (const std::runtime_error&) {
+    }
+    CHECK_THROWS_WITH(a.open({}, 1), Catch::Matchers::EndsWith("rank 1 failed: it exited with an exception"));
 }
 
 TEST_CASE("a rank that aborts waits until nobody reads the memory that it has lent") {

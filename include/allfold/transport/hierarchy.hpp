@@ -136,6 +136,8 @@ class hierarchical_communicator : public transport_defaults {
     void abandon() noexcept {
         relay_->fail(detail::current_cause(), rank());
         inside_.abandon();
+        if (flat_) flat_->abandon();  // their destructors could not see the cause
+        if (messages_) messages_->abandon();
         if (across_) across_->abandon();
     }
     [[nodiscard]] bool holds_memory() const noexcept { return across_ && across_->holds_memory(); }

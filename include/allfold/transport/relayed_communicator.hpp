@@ -223,8 +223,13 @@ class relayed_communicator : public transport_defaults {
         return peer >= 0 && relay_->process_of(ranks_[peer]) != relay_->process();
     }
     [[nodiscard]] detail::relayed_head head_for(int to, detail::relayed_head::kind what) const noexcept {
-        return {
-            .what = what, .team = team_, .members = list_, .from = rank_, .origin = ranks_[rank_], .to = ranks_[to]};
+        return {.what = what,
+                .team = team_,
+                .members = list_,
+                .from = rank_,
+                .origin = ranks_[rank_],
+                .to = ranks_[to],
+                .threads = relay_->threads()};
     }
     template <class Visit>
     void for_each_far(Visit visit) const {
@@ -498,10 +503,7 @@ inline void relayed_communicator::fail(const detail::cause& why) noexcept {
 inline void relayed_communicator::throw_failure(const char* during) const {
     using detail::text;
     const std::string who = text({during, ": aborted on rank ", rank_, " of ", size(), ": "});
-    if (!failure_) {
-        const detail::cause& why = relay_->failure();
-        throw error(why.code == errc::timeout ? why.code : errc::peer_failed, who + why.why);
-    }
+    if (!failure_) throw error(relay_->failure().code, who + relay_->failure().why);
     if (failure_->code == errc::timeout || failure_->rank == rank_) throw error(failure_->code, who + failure_->why);
     throw error(errc::peer_failed, text({who, "rank ", failure_->rank, " failed: ", failure_->why}));
 }

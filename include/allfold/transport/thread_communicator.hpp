@@ -678,12 +678,15 @@ inline void thread_communicator::depart() noexcept {
     } catch (...) {  // no memory: it does not see who waits for it
         world_.fail(rank_, detail::current_cause());
     }
+    const auto fail_for = [this](int lender) {  // after a failure, that is why it leaves
+        if (!has_failed()) world_.fail(rank_, errc::peer_failed, needed_by(lender));
+    };
     for (const peer_state* each = first_; each != nullptr; each = each->next)
-        if (each->early.has_loan()) world_.fail(rank_, errc::peer_failed, needed_by(each->link.peer()));
+        if (each->early.has_loan()) fail_for(each->link.peer());
     for (int r = 0; r < size_; ++r)
         if ((reads_notices_ && world_.notices(r).lends_to(rank_)) ||
             (bulletins_.is_there() && r != rank_ && bulletins_.has_loan_of(r)))
-            world_.fail(rank_, errc::peer_failed, needed_by(r));
+            fail_for(r);
     board_.has_stopped_reading.store(true, std::memory_order_release);
     for (int r = 0; r < size_; ++r) world_.board(r).bell.ring();
 }

@@ -60,8 +60,9 @@ struct relayed_head {
     std::int32_t to = 0;        // rank of the hierarchy
     lane on = 0;
     errc code = errc::peer_failed;
-    std::uint64_t bytes = 0;  // of the payload
-    std::uint32_t call = 0;   // hash of the call
+    std::int32_t threads = 0;  // of the sender's process
+    std::uint64_t bytes = 0;   // of the payload
+    std::uint32_t call = 0;    // hash of the call
     std::uint32_t introduced = 0;
 
     static constexpr std::size_t room = bounce_buffer::alignment;
@@ -258,6 +259,7 @@ class relay {
     }
     /// The same if a rank has failed.
     void fail(cause why, int rank) noexcept {
+        if (why.code != errc::timeout) why.code = errc::peer_failed;
         why.why = text_if_possible({"rank ", rank, " failed: ", why.why.c_str()});
         fail(std::move(why));
     }
@@ -506,7 +508,9 @@ class relay_mover final : public relay::mover {
     }
     void tell_others(kind what) {
         for (int p = 0; p < relay_.processes(); ++p)
-            if (p != relay_.process()) queue_[p].push_back(relayed_note({.what = what, .from = relay_.process()}));
+            if (p != relay_.process())
+                queue_[p].push_back(
+                    relayed_note({.what = what, .from = relay_.process(), .threads = relay_.threads()}));
     }
     void rest() noexcept {
         this->leave();
@@ -519,7 +523,8 @@ class relay_mover final : public relay::mover {
         for (auto& [process, waiting_ones] : queue_)
             while (!waiting_ones.empty() && post(process, waiting_ones.front())) waiting_ones.pop_front();
         for (int p = 0; p < relay_.processes(); ++p)
-            while (p != relay_.process() && across_.try_receive(p, lane_, [&](const auto& found) { take_in(found); })) {
+            while (p != relay_.process() &&
+                   across_.try_receive(p, lane_, [&](const auto& found) { take_in(p, found); })) {
             }
         std::erase_if(sent_, [](const auto& each) { return each->lent.load(std::memory_order_acquire) == 0; });
     }
@@ -536,7 +541,7 @@ class relay_mover final : public relay::mover {
         return true;
     }
     template <class A>
-    void take_in(const A& found) {
+    void take_in(int process, const A& found) {
         bounce_buffer whole(found.bytes());
         if (found.packed() != nullptr)
             std::memcpy(whole.data(), found.packed(), found.bytes());
@@ -544,6 +549,9 @@ class relay_mover final : public relay::mover {
             pack(found.parts(), 1, whole.data());
         relayed_message what(std::move(whole));
         const relayed_head head = what.head();
+        if (head.threads != relay_.threads())  // its ranks have other numbers there
+            throw error(errc::mismatch, text({"process ", relay_.process(), " runs with ", relay_.threads(),
+                                              ", but process ", process, " with ", head.threads, " threads"}));
         if (head.what == kind::leader_left)
             relay_.note_leader_left(head.from);
         else if (head.what == kind::process_finished)
