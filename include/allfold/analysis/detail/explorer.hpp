@@ -69,7 +69,7 @@ class explorer {
             explore_all();
         }
         if (options_.sends == standard_sends::as_needed && has_lost_or_deadlock())  // found again, with sends that wait
-            faults_.leave_out(verdict::deadlock_unless_held);
+            faults_.forget_unless_held();
         found_.seconds_ = seconds();
         if (is_world_usable_ && has_first_ && !has_repeated_) static_cast<void>(repeats_first());
         if (is_world_usable_) std::ranges::for_each(faults_.all(), [this](found_fault& each) { minimise(each); });
@@ -107,6 +107,7 @@ class explorer {
     enum class ending : std::uint8_t { complete, asleep, changed, endless, stopped };
 
     [[nodiscard]] exploration result() {
+        faults_.keep_shortest_of_all();
         faults_.sort();
         found_.findings_.assign(faults_.all().begin(), faults_.all().end());
         for (std::size_t i = 0; i < found_.findings_.size(); ++i)
@@ -653,7 +654,7 @@ class explorer {
     [[nodiscard]] std::string schedule_of(const std::string& tokens) const {
         return text({world_.size(), ":", tokens});
     }
-    static constexpr const char* frontier_mark = "allfold-frontier-6";
+    static constexpr const char* frontier_mark = "allfold-frontier-7";
     static constexpr const char* depends_on_more =
         "the program depends on something other than messages (time, random numbers, addresses, state kept from one "
         "execution to the next)";
