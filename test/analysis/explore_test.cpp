@@ -495,6 +495,26 @@ TEST_CASE("a fault that was left out for its length is counted once if it is fou
     }
 }
 
+TEST_CASE("a deadlock is kept, however many shorter ones there are that need sends to wait") {
+    const auto program = [](explored_communicator& comm) {
+        const vector order = take_all(comm);
+        int is_late = comm.rank() == 0 && order[0] == 2 && order[1] == 3 ? 1 : 0, x = 0;
+        allfold::broadcast(comm, is_late, allfold::root{0});
+        if (comm.rank() > 1) return;
+        if (is_late == 0) allfold::send(comm, x, allfold::to{1 - comm.rank()});  // head to head
+        allfold::receive(comm, x, allfold::from{1 - comm.rank()});
+        if (is_late != 0) allfold::send(comm, x, allfold::to{1 - comm.rank()});
+    };
+    for (const std::size_t most : {16u, 1u}) {
+        allfold::explore_options options;
+        options.findings = most;
+        const auto found = explore(4, program, options);
+        INFO(explain(found));
+        REQUIRE((found.findings().size() == 1 && found.left_out() == 0));
+        CHECK(found.first().what == verdict::deadlock);
+    }
+}
+
 TEST_CASE("a program that depends on something else is reported as not deterministic") {
     int calls = 0;
     const auto counted = explore(3, [&](explored_communicator& comm) {
@@ -714,8 +734,8 @@ TEST_CASE("an exploration ends at its limits, and a schedule that is none is ref
     CHECK(explore(6, program, few).executions() == 3);
     CHECK_THROWS_AS(explore(0, program), allfold::error);
     CHECK_THROWS_AS(explore(65, program), allfold::error);
-    for (const char* schedule :
-         {"", "2:0", "3:?", "3:(", "3:(5", "3:()", "3:(5)", "3:C0.0.", "3:C1.2.C0.1.", "3:C3.1."})
+    for (const char* schedule : {"", "2:0", "3:?", "3:(", "3:(5", "3:()", "3:(5)", "3:C0.0.", "3:C1.2.C0.1.", "3:C3.1.",
+                                 "3:T3.", "3:T65.", "3:T1.T0."})
         CHECK_THROWS_AS(replay(3, program, schedule), allfold::error);
     allfold::explore_options none_kept;
     none_kept.findings = 0;
@@ -754,7 +774,7 @@ TEST_CASE("an exploration that ended at a limit goes on where it was, also from 
     CHECK((parts == 5 && some.executions() == 24 && some.redundant() == whole.redundant()));
     CHECK(some.frontier().empty());
     CHECK(explain(some) == explain(whole));
-    for (const char* none : {"nothing", "allfold-frontier-6 5 0", "allfold-frontier-5 4 0 1 0 0 0 . 0"}) {
+    for (const char* none : {"nothing", "allfold-frontier-7 5 0", "allfold-frontier-6 4 0 1 0 0 0 . 0"}) {
         few.frontier = none;
         CHECK_THROWS_AS(explore(5, program, few), allfold::error);
     }

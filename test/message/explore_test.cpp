@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -22,6 +23,7 @@
 #include "allfold/error.hpp"
 #include "allfold/message.hpp"
 #include "allfold/transport/rank_list.hpp"
+#include "test/analysis/each_execution.hpp"
 #include "test/support/catch.hpp"
 
 /// @file
@@ -187,6 +189,65 @@ TEST_CASE("a deadlock that needs one send to be held and another one not is foun
         const exploration again = allfold::replay(4, held_here_and_not_there, schedule, options);
         REQUIRE(!again.ok());
         CHECK((again.first().what == found.first().what && again.first().text == found.first().text));
+    }
+}
+
+TEST_CASE("a fault that needs one rank to find its send done and another one not is found, also in parts") {
+    const auto program = [](explored_communicator& comm) {
+        const int other = 1 - comm.rank();
+        int x = comm.rank(), y = 0;
+        allfold::operation sent = allfold::send.start(comm, x, to{other});
+        if (!sent.done()) allfold::barrier(comm);
+        allfold::receive(comm, y, from{other});
+        sent.wait();
+    };
+    allfold::explore_options each, part;
+    each.sends = allfold::standard_sends::each_by_itself;
+    const exploration found = explore(2, program), every = explore(2, program, each);
+    INFO(explain(found) << explain(every));
+    CHECK((found.complete() && found.executions() == every.executions()));
+    REQUIRE((found.findings().size() == 2 && every.findings().size() == 2));
+    for (const allfold::finding& one : found.findings()) {
+        CHECK(one.what == verdict::deadlock_unless_held);
+        const exploration again = allfold::replay(2, program, one.schedule);
+        CHECK((!again.ok() && again.first().text == one.text));
+    }
+    CHECK_THAT(found.first().schedule, Catch::Matchers::StartsWith("2:T0.T1."));
+    part.executions = 2;
+    exploration some = explore(2, program, part);
+    for (; !some.complete(); some = explore(2, program, part)) part.frontier = some.frontier();
+    CHECK(explain(some) == explain(found));
+}
+
+TEST_CASE("a send during which a function is called waits or is held as the program may see") {
+    allfold::explore_options each;
+    each.sends = allfold::standard_sends::each_by_itself;
+    for (const allfold::explore_options& options : {allfold::explore_options(), each}) {
+        std::set<std::pair<bool, bool>> seen;
+        std::pair<bool, bool> now;
+        allfold::explore_options counted = options;
+        test::after_each_execution(counted, [&] { seen.insert(now); });
+        const exploration found = explore(
+            2,
+            [&](explored_communicator& comm) {
+                int x = 0, y = 0;
+                if (comm.rank() == 0) {
+                    allfold::operation first = allfold::receive.start(comm, x, from{1});
+                    now.first = first.done();
+                    allfold::send(comm, 1, to{1}, tag{1}, allfold::mode::synchronous);
+                    return allfold::send(comm, 1, to{1});
+                }
+                bool is_called = false;
+                allfold::operation late = allfold::receive.start(comm, x, from{0});
+                late.then([&] { is_called = true; });
+                allfold::operation awaited = allfold::receive.start(comm, y, from{0}, tag{1});
+                allfold::send(comm, 1, to{0});
+                awaited.wait();
+                now.second = is_called;
+            },
+            counted);
+        INFO(explain(found));
+        CHECK(seen.size() == 4);
     }
 }
 

@@ -92,7 +92,8 @@ struct exploring {
 /// and buffered ones, for which `detach_buffer` then waits.
 enum class standard_sends : std::uint8_t {
     held,           ///< no send waits
-    as_needed,      ///< no send waits; then, in the same order of messages, each waits unless it must be held
+    as_needed,      ///< no send waits; then, in the same order of messages, each waits unless it must be held; those
+                    ///< that their rank may test wait or not, each by itself
     each_by_itself  ///< each one waits or not: all combinations
 };
 
@@ -129,8 +130,9 @@ struct explore_options {
     bool reduced = true;                  ///< false: also executions that differ only in the order of independent steps
     /// Also orders of arrival that no call of the program can tell apart: to check allfold itself.
     bool every_order = false;
-    /// `as_needed` finds each deadlock that `each_by_itself` does, which takes up to 2^n times as many executions for n
-    /// sends.
+    /// `as_needed` finds each deadlock that `each_by_itself` does, unless a deadline may pass or ranks are told of a
+    /// failure: then all sends that their ranks cannot test are held, or none. `each_by_itself` takes up to 2^n times
+    /// as many executions for n sends, `as_needed` for n sends of ranks that test.
     standard_sends sends = standard_sends::as_needed;
     allfold::deadlines deadlines = allfold::deadlines::may_pass;
     allfold::failures failures = allfold::failures::stop_rank;

@@ -145,7 +145,7 @@ class explored_communicator final : public transport_defaults, private detail::e
     [[nodiscard]] std::size_t latest_call() const noexcept { return world_.of(self_).calls.size(); }
     /// Whether the message that starts now is waited for at once, so that nobody tests whether it is done.
     void note_waited_for(bool it_is) noexcept { is_waited_for_ = it_is; }
-    /// Whether it is a standard send that is not held so far.
+    /// Whether it is a standard send that is not held so far, unless that has been chosen.
     void note_waiting_send(bool it_is) noexcept { is_waiting_send_ = it_is; }
     void note_open_send() noexcept { world_.note_open_send(self_); }
     /// Where the next call of this rank is: see `here`.
@@ -186,10 +186,15 @@ class explored_communicator final : public transport_defaults, private detail::e
                     std::move(copy));
         return true;
     }
+    [[nodiscard]] bool chooses_send(bool is_seen) const noexcept { return world_.chooses_send(self_, is_seen); }
+    /// Whether the program may see how long a send takes: it can test it, or functions are called while it waits.
+    [[nodiscard]] bool may_see_send(bool is_waited_for) const noexcept {
+        return !is_waited_for || world_.of(self_).is_called_back;
+    }
     /// Whether the next standard send of this rank is held for its receiver; otherwise it waits for its receive.
-    [[nodiscard]] bool holds_send() {
+    [[nodiscard]] bool holds_send(bool is_seen) {
         throw_if_over();
-        const bool is_held = world_.holds_send(self_);
+        const bool is_held = world_.holds_send(self_, is_seen);
         throw_if_over();
         return is_held;
     }
@@ -657,17 +662,19 @@ struct detail::task_hooks<explored_communicator> {
         if (sends) comm.note_number(call, number);
         const bool may_stay = sends && in == nullptr && !is_waited_for && !is_copy && out->how != mode::buffered;
         const bool stays = may_stay && comm.withholds(call, out->receiver, number);
-        if (out != nullptr && out->how != mode::ready) wait_as_searched(comm, *out, stays);
-        comm.note_waiting_send(out != nullptr && out->how == mode::standard && !out->is_held);
-        if (out != nullptr && out->how == mode::standard && !is_waited_for) comm.note_open_send();
+        const bool is_seen = comm.may_see_send(is_waited_for);
+        if (out != nullptr && out->how != mode::ready) wait_as_searched(comm, *out, stays, is_seen);
+        comm.note_waiting_send(out != nullptr && out->how == mode::standard && !out->is_held &&
+                               !comm.chooses_send(is_seen));
+        if (out != nullptr && out->how == mode::standard && is_seen) comm.note_open_send();
         comm.note_waited_for(is_waited_for);
         return call;
     }
     /// A send that may be held carries its data, however long it is. So does a synchronous send that is not long: then
     /// a receive that has been matched is done, whether or not the sender looks, and the send may be notified of that
     /// much later. A long one is asked for its data, as over MPI.
-    static void wait_as_searched(explored_communicator& comm, sending& out, bool stays) {
-        if (out.how == mode::standard && out.receiver != null_rank) out.is_held = stays || comm.holds_send();
+    static void wait_as_searched(explored_communicator& comm, sending& out, bool stays, bool is_seen) {
+        if (out.how == mode::standard && out.receiver != null_rank) out.is_held = stays || comm.holds_send(is_seen);
         if (out.how == mode::synchronous) out.is_held = false;
         out.has_no_limit = out.how != mode::synchronous || out.data.bytes() <= credit::longest_message;
     }

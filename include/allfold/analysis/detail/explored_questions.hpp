@@ -31,6 +31,7 @@ inline void insert(std::vector<explored_send>& sorted, const explored_send& one)
 /// have ended, or something that may depend on the order of everything that arrives.
 struct asking_ranks {
     std::uint64_t of_messages = 0, of_ends = 0, of_all = 0;
+    std::uint64_t of_sends = 0;             // whether standard sends have ended
     std::vector<explored_send> of_cancels;  // whether these can still be cancelled
     bool has_ready_sends = false;           // then it matters to all ranks what has arrived
     friend bool operator==(const asking_ranks&, const asking_ranks&) = default;
@@ -38,6 +39,7 @@ struct asking_ranks {
         of_messages |= other.of_messages;
         of_ends |= other.of_ends;
         of_all |= other.of_all;
+        of_sends |= other.of_sends;
         for (const explored_send& each : other.of_cancels) insert(of_cancels, each);
         has_ready_sends |= other.has_ready_sends;
         return *this;
@@ -75,7 +77,7 @@ class explored_questions {
     void note_clear(int rank) noexcept { clears_ |= std::uint64_t{1} << rank; }
     [[nodiscard]] asking_ranks asked() const {
         const std::uint64_t all = sees_all_ | (asks_ != 0 ? clears_ : 0);
-        return {asks_ | all, asks_for_ends_ | all, all, cancelled_, sends_ready_};
+        return {asks_ | all, asks_for_ends_ | all, all, 0, cancelled_, sends_ready_};
     }
 
   private:

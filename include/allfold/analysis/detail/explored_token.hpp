@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -18,27 +19,30 @@ namespace allfold::detail {
 
 /// The choices of one execution, as a token: a letter for each, without trailing first choices. It begins with U if
 /// standard sends are not held for their receivers, and with E if that is a choice like any other; then R if something
-/// is sent in mode::ready, and for each send that is cancelled C, its rank and its call.
+/// is sent in mode::ready, for each rank that tests standard sends T and its number, and for each send that is
+/// cancelled C, its rank and its call.
 class explored_token {
   public:
     using sending = explored_world::sending;
 
-    [[nodiscard]] static std::string begin(sending sends, bool has_ready_sends,
+    [[nodiscard]] static std::string begin(sending sends, bool has_ready_sends, std::uint64_t test_sends,
                                            const std::vector<explored_send>& cancelled) {
         std::string how = sends == sending::held ? "" : sends == sending::waits ? "U" : "E";
         if (has_ready_sends) how += "R";
+        for (int r = 0; r < search_tree::max_ranks; ++r)
+            if ((test_sends >> r & 1) != 0) how += text({"T", r, "."});
         for (const explored_send& each : cancelled) how += text({"C", each.rank, ".", each.call, "."});
         return how;
     }
     /// Throws `bad_argument` if it is not a token.
     [[nodiscard]] static std::string begin_of(std::string_view token) {
-        std::string own = begin(sends(token), has_ready_sends(token), cancelled(token));
+        std::string own = begin(sends(token), has_ready_sends(token), test_sends(token), cancelled(token));
         if (!token.starts_with(own) || !are_sends(cancelled(token))) throw no_schedule(token);
         return own;
     }
     [[nodiscard]] static std::vector<explored_send> cancelled(std::string_view token) {
         std::vector<explored_send> all;
-        std::size_t i = begin(sends(token), has_ready_sends(token), {}).size();
+        std::size_t i = begin(sends(token), has_ready_sends(token), test_sends(token), {}).size();
         while (i < token.size() && token[i] == 'C') {
             const int rank = number(token, ++i), call = number(token, ++i);
             all.push_back({rank, static_cast<std::size_t>(call)});
@@ -51,6 +55,16 @@ class explored_token {
     }
     [[nodiscard]] static bool has_ready_sends(std::string_view token) {
         return token.substr(0, 2).find('R') != std::string_view::npos;
+    }
+    /// The ranks that test standard sends.
+    [[nodiscard]] static std::uint64_t test_sends(std::string_view token) {
+        std::uint64_t all = 0;
+        std::size_t i = begin(sends(token), has_ready_sends(token), 0, {}).size();
+        while (i < token.size() && token[i] == 'T') {
+            all |= std::uint64_t{1} << number(token, ++i) % search_tree::max_ranks;
+            ++i;
+        }
+        return all;
     }
     static void add(std::string& token, int choice) {
         constexpr std::string_view letters = "0123456789abcdefghijklmnopqrstuvwxyz";

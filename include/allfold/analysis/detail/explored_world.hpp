@@ -68,6 +68,7 @@ class explored_world final : public order_observer {
 
     sending sends = sending::held;
     bool may_hold = false;                         // a send that waits, after all: that is a step like others
+    std::uint64_t test_sends = 0;                  // ranks that do: each send that they may see is held or not
     bool has_ready_sends = false;                  // in mode::ready: they may arrive too early, before their receives
     std::vector<explored_send> sends_to_cancel;    // for which there may be no room until they are cancelled
     std::uint64_t most_calls = ~std::uint64_t{0};  // of one rank: then its execution is endless
@@ -318,16 +319,22 @@ class explored_world final : public order_observer {
     [[nodiscard]] std::optional<explored_message> take_delivered(int rank, const explored_channel& from) {
         return mail_.take(rank, from);
     }
-    /// Whether the next standard send of a rank is held for its receiver.
-    [[nodiscard]] bool holds_send(int rank) {
-        ++standard_sends_;
-        const bool is_held = sends == sending::chosen ? !chooses(rank, send_waits) : sends == sending::held;
+    /// Whether the search chooses if the next standard send of a rank is held for its receiver. `is_seen`: the program
+    /// may see how long it takes.
+    [[nodiscard]] bool chooses_send(int rank, bool is_seen) const noexcept {
+        return sends == sending::chosen || (is_seen && (test_sends >> rank & 1) != 0);
+    }
+    /// Whether it is held.
+    [[nodiscard]] bool holds_send(int rank, bool is_seen) {
+        const bool is_chosen = chooses_send(rank, is_seen);
+        if (!is_chosen) ++standard_sends_;
+        const bool is_held = is_chosen ? !chooses(rank, send_waits) : sends == sending::held;
         if (!is_held) ++waiting_sends_;
         return is_held;
     }
     /// A standard send waits for this answer.
     void note_waiting_send(int rank, const explored_channel& answer) { of(rank).open_answers.push_back(answer); }
-    /// A standard send starts, and its rank may test whether it is done.
+    /// A standard send starts, and its rank may see how long it takes.
     void note_open_send(int rank) noexcept { open_sends_ |= std::uint64_t{1} << rank; }
     [[nodiscard]] std::uint64_t open_sends() const noexcept { return open_sends_; }
     /// Whether this send stays here until it is cancelled. Only what `cancel` returns tells that from a send that
@@ -363,7 +370,8 @@ class explored_world final : public order_observer {
         note_news();
     }
     [[nodiscard]] bool has_news() const noexcept { return has_news_; }
-    /// The number of standard sends in this execution, and the number of those that have not been held.
+    /// The number of standard sends in this execution whose holding is not chosen, and the number of all those that
+    /// have not been held.
     [[nodiscard]] std::size_t standard_sends() const noexcept { return standard_sends_; }
     [[nodiscard]] std::size_t waiting_sends() const noexcept { return waiting_sends_; }
     /// Called by a rank that cannot go on, or wants to know whether it can.

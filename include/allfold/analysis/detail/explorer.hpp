@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -69,7 +70,7 @@ class explorer {
             explore_all();
         }
         if (options_.sends == standard_sends::as_needed && has_lost_or_deadlock())  // found again, with sends that wait
-            faults_.leave_out(verdict::deadlock_unless_held);
+            faults_.forget_unless_held();
         found_.seconds_ = seconds();
         if (is_world_usable_ && has_first_ && !has_repeated_) static_cast<void>(repeats_first());
         if (is_world_usable_) std::ranges::for_each(faults_.all(), [this](found_fault& each) { minimise(each); });
@@ -107,6 +108,7 @@ class explorer {
     enum class ending : std::uint8_t { complete, asleep, changed, endless, stopped };
 
     [[nodiscard]] exploration result() {
+        faults_.keep_shortest_of_all();
         faults_.sort();
         found_.findings_.assign(faults_.all().begin(), faults_.all().end());
         for (std::size_t i = 0; i < found_.findings_.size(); ++i)
@@ -132,6 +134,7 @@ class explorer {
             }
             const auto leftovers = find_leftovers();
             const std::size_t known_cancels = asked_.of_cancels.size();
+            const std::uint64_t known_tests = asked_.of_sends;
             const bool must_restart = has_learned();
             asked |= world_.asked().of_messages;
             judge(end);
@@ -145,7 +148,7 @@ class explorer {
                 return;
             }
             if (must_restart) {
-                if (asked_.of_cancels.size() != known_cancels) hold_sends_again();
+                if (asked_.of_cancels.size() != known_cancels || asked_.of_sends != known_tests) hold_sends_again();
                 tree_.forget();
                 expected_to_ask |= std::exchange(asked, 0);
                 continue;
@@ -160,7 +163,8 @@ class explorer {
         add_not_repeated(text({"step ", tree_.depth() + 1, " of an execution"}));
         is_world_usable_ = is_world_usable_ && world_.release();
     }
-    /// If the program cancels a send only where sends wait, no execution in which they are held has had that choice.
+    /// If the program cancels or tests a send only where sends wait, no execution in which they are held has had that
+    /// choice.
     void hold_sends_again() {
         if (options_.sends != standard_sends::as_needed || world_.sends != sending::waits) return;
         world_.sends = sending::held;
@@ -212,8 +216,8 @@ class explorer {
             << static_cast<int>(world_.sends) << ' ' << found_.executions_ << ' ' << found_.redundant_ << ' '
             << asks_of_sends_ << ' ' << asked_.of_messages << ' ' << asked_.of_ends << ' ' << asked_.of_all << ' '
             << asked_.has_ready_sends << " ."
-            << explored_token::begin(world_.sends, asked_.has_ready_sends, asked_.of_cancels) << " ." << first_token_
-            << ' ' << first_posts_ << '\n';
+            << explored_token::begin(world_.sends, asked_.has_ready_sends, asked_.of_sends, asked_.of_cancels) << " ."
+            << first_token_ << ' ' << first_posts_ << '\n';
         tree_.write(out);
         return out.str();
     }
@@ -248,6 +252,7 @@ class explorer {
                         "explore: this frontier is that of an exploration with other options (reduced, every_order, "
                         "sends, deadlines, failures, tests, most_tests)");
         executions_before_ = found_.executions_;
+        asked_.of_sends = explored_token::test_sends(std::string_view(begin).substr(1));
         asked_.of_cancels = explored_token::cancelled(std::string_view(begin).substr(1));
         first_token_.erase(0, 1);
         has_first_ = true;
@@ -289,7 +294,7 @@ class explorer {
 
     template <class Choose>
     ending run_one(Choose choose, bool noted) {
-        token_ = explored_token::begin(world_.sends, world_.has_ready_sends, world_.sends_to_cancel);
+        token_ = explored_token::begin(world_.sends, world_.has_ready_sends, world_.test_sends, world_.sends_to_cancel);
         world_.may_hold = !noted && world_.sends == sending::waits;
         if (noted) tree_.begin();  // a repetition must not lose the races of the latest execution
         values_.begin();
@@ -356,16 +361,20 @@ class explorer {
     [[nodiscard]] bool has_learned() {
         const auto before = asked_;
         asked_ |= world_.asked();
+        if (options_.sends == standard_sends::as_needed)
+            asked_.of_sends |= world_.open_sends() & world_.asked().of_ends;
         apply_asked();
         return asked_ != before && (options_.reduced || asked_.has_ready_sends != before.has_ready_sends ||
-                                    asked_.of_cancels != before.of_cancels);
+                                    asked_.of_sends != before.of_sends || asked_.of_cancels != before.of_cancels);
     }
     void apply_asked() {
+        world_.test_sends = asked_.of_sends;
         world_.has_ready_sends = asked_.has_ready_sends;
         world_.sends_to_cancel = asked_.of_cancels;
     }
     ending run_forced(std::string_view token) {
         world_.sends = explored_token::sends(token);
+        world_.test_sends = explored_token::test_sends(token);
         world_.has_ready_sends = explored_token::has_ready_sends(token);
         world_.sends_to_cancel = explored_token::cancelled(token);
         return run_forced(explored_token::choices(token));
@@ -476,9 +485,7 @@ class explorer {
         difference_ = values_.difference();
     }
     /// Whether sends that wait may lead to more than a deadlock, or nothing at all is to be left out.
-    [[nodiscard]] bool must_explore_waits() const {
-        return !options_.reduced || world_.is_timed() || (world_.open_sends() & asked_.of_ends) != 0;
-    }
+    [[nodiscard]] bool must_explore_waits() const { return !options_.reduced || world_.is_timed(); }
     void add_lost() {
         const std::string all = text_of_all_lost([](int) { return true; });
         if (!all.empty()) add_or_disagreement(verdict::never_received, all);
@@ -653,7 +660,7 @@ class explorer {
     [[nodiscard]] std::string schedule_of(const std::string& tokens) const {
         return text({world_.size(), ":", tokens});
     }
-    static constexpr const char* frontier_mark = "allfold-frontier-6";
+    static constexpr const char* frontier_mark = "allfold-frontier-7";
     static constexpr const char* depends_on_more =
         "the program depends on something other than messages (time, random numbers, addresses, state kept from one "
         "execution to the next)";
@@ -676,7 +683,8 @@ class explorer {
     }
     [[nodiscard]] bool is_of_ranks(std::string_view token) const {
         const std::vector<explored_send> cancelled = explored_token::cancelled(token);
-        return std::ranges::all_of(cancelled, [this](const auto& each) { return each.rank < world_.size(); });
+        return std::countl_zero(explored_token::test_sends(token)) >= search_tree::max_ranks - world_.size() &&
+               std::ranges::all_of(cancelled, [this](const auto& each) { return each.rank < world_.size(); });
     }
 
     explored_world& world_;

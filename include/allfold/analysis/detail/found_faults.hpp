@@ -66,7 +66,9 @@ struct found_fault : finding {
     return words;
 }
 
-/// Each fault once, with the shortest schedule that leads to it; the shortest ones if there are more than wanted.
+/// Each fault once, with the shortest schedule that leads to it; the shortest ones if there are more than wanted. As
+/// many again are kept of the deadlocks that need sends to wait, which may be left out later and must not replace the
+/// others.
 class found_faults {
   public:
     explicit found_faults(std::size_t most) : most_(most) {}
@@ -79,11 +81,18 @@ class found_faults {
         if (is_known(one)) return;
         one.number = found_++;
         left_out_.erase(distinct_texts::number_of(one.key));
+        left_out_unless_held_.erase(distinct_texts::number_of(one.key));
         all_.push_back(std::move(one));
-        if (all_.size() > most_) leave_out_longest();
+        keep_shortest();
     }
-    void leave_out(verdict what) {
-        std::erase_if(all_, [what](const found_fault& each) { return each.what == what; });
+    /// Leaves out deadlocks that need sends to wait, and does not count them.
+    void forget_unless_held() {
+        std::erase_if(all_, is_unless_held);
+        left_out_unless_held_ = {};
+    }
+    /// Nothing more is to be found: leaves out those with the longest schedules until no more are left than wanted.
+    void keep_shortest_of_all() {
+        while (all_.size() > most_) leave_out_longest([](const found_fault&) { return true; });
     }
     /// The shortest schedules first, and among these what was found first. (Clang warns of stable_sort in libstdc++.)
     void sort() {
@@ -92,7 +101,7 @@ class found_faults {
     }
     [[nodiscard]] std::vector<found_fault>& all() noexcept { return all_; }
     [[nodiscard]] const std::vector<found_fault>& all() const noexcept { return all_; }
-    [[nodiscard]] std::size_t left_out() const noexcept { return left_out_.count(); }
+    [[nodiscard]] std::size_t left_out() const noexcept { return left_out_.count() + left_out_unless_held_.count(); }
     /// Whether a deadlock or a lost message was found, even if it is not kept.
     [[nodiscard]] bool has_lost_or_deadlock() const noexcept { return has_lost_or_deadlock_; }
 
@@ -105,6 +114,7 @@ class found_faults {
     void write(std::ostream& out) const {
         out << has_lost_or_deadlock_ << ' ';
         left_out_.write(out);
+        left_out_unless_held_.write(out);
         out << all_.size() << '\n';
         for (const found_fault& each : all_) {
             out << each.schedule << ' ' << distinct_texts::number_of(each.key) << ' ';
@@ -115,6 +125,7 @@ class found_faults {
         std::size_t count = 0;
         in >> has_lost_or_deadlock_;
         left_out_.read(in);
+        left_out_unless_held_.read(in);
         std::vector<record> all;
         for (in >> count; in && all.size() < count;) {
             record& each = all.emplace_back();
@@ -130,7 +141,7 @@ class found_faults {
                 each.seen.insert(before.seen);
                 return true;
             }
-        return all_.size() == most_;
+        return count(false) == most_ || count(true) == most_;
     }
 
   private:
@@ -147,20 +158,34 @@ class found_faults {
             known.seen.insert(one.seen);
             if (is_stronger || (known.what == one.what && length_of(one.schedule) < length_of(known.schedule)))
                 static_cast<finding&>(known) = one;
+            keep_shortest();
             return true;
         }
         return false;
     }
-    void leave_out_longest() {
-        const auto longest =
-            std::ranges::max_element(all_, {}, [](const found_fault& each) { return length_of(each.schedule); });
-        left_out_.insert(distinct_texts::number_of(longest->key));
+    [[nodiscard]] static bool is_unless_held(const found_fault& each) {
+        return each.what == verdict::deadlock_unless_held;
+    }
+    [[nodiscard]] std::size_t count(bool unless_held) const {
+        return static_cast<std::size_t>(std::ranges::count(all_, unless_held, is_unless_held));
+    }
+    void keep_shortest() {
+        for (const bool unless_held : {false, true})
+            if (count(unless_held) > most_)
+                leave_out_longest([&](const found_fault& each) { return is_unless_held(each) == unless_held; });
+    }
+    template <class IsAmong>
+    void leave_out_longest(IsAmong is_among) {
+        const auto longest = std::ranges::max_element(
+            all_, {}, [&](const found_fault& each) { return is_among(each) ? length_of(each.schedule) + 1 : 0; });
+        distinct_texts& left_out = is_unless_held(*longest) ? left_out_unless_held_ : left_out_;
+        left_out.insert(distinct_texts::number_of(longest->key));
         all_.erase(longest);
     }
 
     std::size_t most_, found_ = 0;
     std::vector<found_fault> all_;
-    distinct_texts left_out_;
+    distinct_texts left_out_, left_out_unless_held_;
     bool has_lost_or_deadlock_ = false;
 };
 
