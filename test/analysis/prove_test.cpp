@@ -97,6 +97,14 @@ TEST_CASE("a message to the wrong partner is unmatched") {
     CHECK(explain(p) == "P = 4, rank 0, round 1: sends to rank 3, which never receives it");
 }
 
+TEST_CASE("a message that nobody receives is unmatched, also where ranks wait in a circle") {
+    const proof p = prove_edited(allfold::all_reduce, ring{}, 4, [](int r, int round, step& s) {
+        if (r == 0 && round == 0) s.to = peers::one(2);
+    });
+    CHECK(p.what == fault::unmatched);
+    CHECK(explain(p) == "P = 4, rank 0, round 0: sends to rank 2, which never receives it");
+}
+
 TEST_CASE("a receive that nobody answers is unmatched") {
     const proof p = prove_edited(allfold::reduce, binomial{}, 3, [](int r, int round, step& s) {
         if (r == 1 && round == 0) s = {};

@@ -469,12 +469,23 @@ class interpreter {
         return self.rank;
     }
 
-    /// The chain of waiting ranks leads to a rank that has ended, or into a cycle.
+    /// Whether `peer` takes part, in its current step or a later one, in a message such as `self` waits for.
+    [[nodiscard]] constexpr bool may_answer(const state& self, const state& peer) const {
+        for (int round = peer.round; round < rounds_; ++round) {
+            const step later = schedules_.at(peer.rank, round);
+            const peers& partners = self.sends_to(peer.rank) ? later.from : later.to;
+            if (partners.contains(self.rank, peer.rank)) return true;
+        }
+        return false;
+    }
+
+    /// The chain of waiting ranks leads to a rank that never answers, or into a cycle.
     [[nodiscard]] constexpr proof why_stuck(int rank) const {
         rank_bits seen(size_);
         for (; !seen.contains(rank); rank = waits_for(at(rank))) {
             seen.insert(rank);
-            if (const int peer = waits_for(at(rank)); ended(peer)) return unmatched(rank, peer);
+            const int peer = waits_for(at(rank));
+            if (peer != rank && !may_answer(at(rank), at(peer))) return unmatched(rank, peer);
         }
         return circle_from(rank);
     }
