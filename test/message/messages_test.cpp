@@ -233,6 +233,13 @@ TEST_CASE("an exchange sends under one tag and receives under another one, or an
         int x = 1;
         expect_error(outcome_of([&] { exchange(comm, x, to{other}, from{other}, receive_tag{-3}); }),
                      errc::bad_argument, {"negative tag"});
+        std::array<int, 5> both{1, 2, 3, 4, 5};
+        const std::span left = std::span(both).first(3), right = std::span(both).last(3);
+        expect_error(outcome_of([&] { exchange(comm, left, to{other}, right, from{other}); }), errc::overlap,
+                     {"exchange: rank", "memory that it sends from"});
+        exchange(comm, left, to{other}, right, from{none});
+        expect_error(outcome_of([&] { exchange.start(comm, left, to{other}, right, from{other}).wait(); }),
+                     errc::overlap, {"pass it once"});
     });
     SUCCEED();
 }

@@ -84,6 +84,10 @@ struct message_data {
     const message_type* type = &message_type_of<std::byte, true>;
 
     [[nodiscard]] std::size_t bytes() const noexcept { return elements * type->element_bytes; }
+    [[nodiscard]] bool overlaps(const message_data& other) const noexcept {
+        const std::byte *const end = data + bytes(), *const other_end = other.data + other.bytes();
+        return data != end && other.data != other_end && data < other_end && other.data < end;
+    }
 };
 
 template <bool SharesMemory, class T>
