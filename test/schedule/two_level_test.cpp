@@ -448,7 +448,7 @@ TEST_CASE("a broken step of a two-level schedule is noticed") {
     const proof member_left_out = prove_edited(allfold::all_reduce, 6, 3, [](int r, int round, step& s) {
         if (r == 3 && round == 0) s.from = peers::range(3, 5);
     });
-    CHECK(member_left_out.what == fault::deadlock);
+    CHECK(member_left_out.what == fault::unmatched);
     const proof blocks_of_one_rank = prove_edited(allfold::reduce_scatter, 4, 2, [](int r, int round, step& s) {
         if (r == 0 && round == 1) s.send = block_set::one(2);
     });
