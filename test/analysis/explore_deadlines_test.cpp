@@ -307,6 +307,54 @@ TEST_CASE("a deadline error that nobody catches is reported, and replayed") {
     CHECK(again.first().text == found.first().text);
 }
 
+TEST_CASE("what follows a deadline that passes only where sends wait is searched like all else") {
+    // After that, each rank tests a send; if it has ended, the rank waits for something that nobody sends.
+    const auto program = [](explored_communicator& comm) {
+        int x = 1, y = 0;
+        const int other = 1 - comm.rank();
+        auto team = allfold::subset(comm, allfold::rank_list::strided(0, 2));
+        try {
+            allfold::send(*team, x, allfold::to{other}, late);
+            allfold::receive(*team, y, allfold::from{other}, late);
+        } catch (const allfold::error& e) {
+            if (e.code() != allfold::errc::timeout) throw;
+            allfold::operation sent = allfold::send.start(comm, x, allfold::to{other});
+            const bool is_done = sent.done();
+            allfold::receive(comm, y, allfold::from{other});
+            sent.wait();
+            if (is_done) allfold::receive(comm, y, allfold::from{other}, allfold::tag{9});
+        }
+    };
+    for (const bool reduced : {true, false}) {
+        explore_options options = only_in_vain();
+        options.reduced = reduced;
+        exploration found = explore(2, program, options);
+        INFO(explain(found));
+        REQUIRE(!found.ok());
+        CHECK((found.complete() && found.first().what == verdict::deadlock_unless_held));
+        const std::size_t executions = found.executions();
+        options.executions = 7;
+        for (int turn = 0; !(found = explore(2, program, options)).complete() && turn < 1000; ++turn)
+            options.frontier = found.frontier();
+        CHECK(found.executions() == executions);
+    }
+}
+
+TEST_CASE("a deadline that may pass does not make a rank one that tests its sends") {
+    const exploration found = explore(2, [](explored_communicator& comm) {
+        int x = 1, y = 0;
+        for (int i = 0; i < 2; ++i) {
+            allfold::operation sent = allfold::send.start(comm, x, allfold::to{1 - comm.rank()});
+            allfold::receive(comm, y, allfold::from{1 - comm.rank()}, late);
+            sent.wait();
+        }
+    });
+    INFO(explain(found));
+    CHECK(found.executions() == 88);
+    REQUIRE(!found.ok());
+    CHECK(found.first().schedule.find('T') == std::string::npos);
+}
+
 namespace {
 
 /// Random calls of two ranks, some with deadlines. What a rank learns is recorded in the text that it returns.

@@ -50,7 +50,7 @@ class explored_questions {
   public:
     void begin() {
         has_asked_ = sends_ready_ = false;
-        asks_ = asks_for_ends_ = sees_all_ = clears_ = 0;
+        asks_ = asks_for_ends_ = sees_all_ = clears_ = asks_for_sends_ = 0;
         cancelled_.clear();
     }
     /// A rank resumes: nothing has been asked since then.
@@ -61,6 +61,7 @@ class explored_questions {
         has_asked_ = true;
         asks_ |= self;
         if (what == order_question::now) asks_for_ends_ |= self;
+        if (what == order_question::now || what == order_question::of_the_past) asks_for_sends_ |= self;
         if (what == order_question::of_the_past) sees_all_ |= self;
         if (what != order_question::to_others) return;
         sends_ready_ = true;
@@ -77,13 +78,13 @@ class explored_questions {
     void note_clear(int rank) noexcept { clears_ |= std::uint64_t{1} << rank; }
     [[nodiscard]] asking_ranks asked() const {
         const std::uint64_t all = sees_all_ | (asks_ != 0 ? clears_ : 0);
-        return {asks_ | all, asks_for_ends_ | all, all, 0, cancelled_, sends_ready_};
+        return {asks_ | all, asks_for_ends_ | all, all, asks_for_sends_, cancelled_, sends_ready_};
     }
 
   private:
     bool has_asked_ = false;  // something, since a rank was resumed
     bool sends_ready_ = false;
-    std::uint64_t asks_ = 0, asks_for_ends_ = 0, sees_all_ = 0, clears_ = 0;
+    std::uint64_t asks_ = 0, asks_for_ends_ = 0, sees_all_ = 0, clears_ = 0, asks_for_sends_ = 0;
     std::vector<explored_send> cancelled_;
 };
 

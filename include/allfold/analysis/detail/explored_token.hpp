@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -29,8 +30,7 @@ class explored_token {
                                            const std::vector<explored_send>& cancelled) {
         std::string how = sends == sending::held ? "" : sends == sending::waits ? "U" : "E";
         if (has_ready_sends) how += "R";
-        for (int r = 0; r < search_tree::max_ranks; ++r)
-            if ((test_sends >> r & 1) != 0) how += text({"T", r, "."});
+        for (; test_sends != 0; test_sends &= test_sends - 1) how += text({"T", std::countr_zero(test_sends), "."});
         for (const explored_send& each : cancelled) how += text({"C", each.rank, ".", each.call, "."});
         return how;
     }

@@ -148,9 +148,10 @@ class explorer {
                 return;
             }
             if (must_restart) {
-                if (asked_.of_cancels.size() != known_cancels || asked_.of_sends != known_tests) hold_sends_again();
-                tree_.forget();
                 expected_to_ask |= std::exchange(asked, 0);
+                if ((asked_.of_cancels.size() != known_cancels || asked_.of_sends != known_tests) && hold_sends_again())
+                    expected_to_ask = 0;  // ranks may ask only where sends wait
+                tree_.forget();
                 continue;
             }
             if (!record_execution(end, is_repeated, leftovers, any_order)) return;
@@ -164,12 +165,13 @@ class explorer {
         is_world_usable_ = is_world_usable_ && world_.release();
     }
     /// If the program cancels or tests a send only where sends wait, no execution in which they are held has had that
-    /// choice.
-    void hold_sends_again() {
-        if (options_.sends != standard_sends::as_needed || world_.sends != sending::waits) return;
+    /// choice. False if nothing has changed.
+    [[nodiscard]] bool hold_sends_again() {
+        if (options_.sends != standard_sends::as_needed || world_.sends != sending::waits) return false;
         world_.sends = sending::held;
-        found_.executions_ = executions_before_;
+        found_.executions_ = executions_before_ = 0;
         found_.redundant_ = 0;
+        return true;
     }
     /// Called after an execution that counts; false if no other one is to follow. `is_repeated`: with sends that wait.
     [[nodiscard]] bool record_execution(ending end, bool is_repeated, const std::vector<explored_leftover>& leftovers,
@@ -203,6 +205,8 @@ class explorer {
             },
             false);
         judge(end);
+        if (world_.has_news())
+            asks_of_sends_ = true;  // a deadline has passed in vain: what follows was tried only once
         difference_.clear();
         world_.sends = sending::held;
         return released();
@@ -360,9 +364,9 @@ class explorer {
     /// Whether the execution that has just ended has shown that more ranks ask than was known.
     [[nodiscard]] bool has_learned() {
         const auto before = asked_;
-        asked_ |= world_.asked();
-        if (options_.sends == standard_sends::as_needed)
-            asked_.of_sends |= world_.open_sends() & world_.asked().of_ends;
+        asking_ranks now = world_.asked();
+        now.of_sends &= options_.sends == standard_sends::as_needed ? world_.open_sends() : 0;
+        asked_ |= now;
         apply_asked();
         return asked_ != before && (options_.reduced || asked_.has_ready_sends != before.has_ready_sends ||
                                     asked_.of_sends != before.of_sends || asked_.of_cancels != before.of_cancels);

@@ -26,8 +26,9 @@ class distinct_texts {
         for (const char each : text) all = (all ^ static_cast<unsigned char>(each)) * 0x100000001b3u;
         return all;
     }
+    [[nodiscard]] bool contains(std::uint64_t number) const { return std::ranges::find(all_, number) != all_.end(); }
     void insert(std::uint64_t number) {
-        if (all_.size() < finding::most_alike && std::ranges::find(all_, number) == all_.end()) all_.push_back(number);
+        if (all_.size() < finding::most_alike && !contains(number)) all_.push_back(number);
     }
     void insert(const distinct_texts& others) {
         for (const std::uint64_t each : others.all_) insert(each);
@@ -78,10 +79,11 @@ class found_faults {
         if (what == verdict::deadlock || what == verdict::never_received) has_lost_or_deadlock_ = true;
         found_fault one{{what, words + more, schedule}, key_of(what, words), {}};
         one.seen.insert(distinct_texts::number_of(words));
-        if (is_known(one)) return;
+        const std::uint64_t number = distinct_texts::number_of(one.key);
+        if (is_known(one) || (is_unless_held(one) && left_out_.contains(number))) return;
         one.number = found_++;
-        left_out_.erase(distinct_texts::number_of(one.key));
-        left_out_unless_held_.erase(distinct_texts::number_of(one.key));
+        left_out_.erase(number);
+        left_out_unless_held_.erase(number);
         all_.push_back(std::move(one));
         keep_shortest();
     }
