@@ -133,8 +133,7 @@ class explorer {
                 return;
             }
             const auto leftovers = find_leftovers();
-            const std::size_t known_cancels = asked_.of_cancels.size();
-            const std::uint64_t known_tests = asked_.of_sends;
+            const asking_ranks known = asked_;
             const bool must_restart = has_learned();
             asked |= world_.asked().of_messages;
             judge(end);
@@ -149,8 +148,7 @@ class explorer {
             }
             if (must_restart) {
                 expected_to_ask |= std::exchange(asked, 0);
-                if ((asked_.of_cancels.size() != known_cancels || asked_.of_sends != known_tests) && hold_sends_again())
-                    expected_to_ask = 0;  // ranks may ask only where sends wait
+                if (holds_sends_again(known)) expected_to_ask = 0;  // ranks may ask only where sends wait
                 tree_.forget();
                 continue;
             }
@@ -164,10 +162,11 @@ class explorer {
         add_not_repeated(text({"step ", tree_.depth() + 1, " of an execution"}));
         is_world_usable_ = is_world_usable_ && world_.release();
     }
-    /// If the program cancels or tests a send only where sends wait, no execution in which they are held has had that
-    /// choice. False if nothing has changed.
-    [[nodiscard]] bool hold_sends_again() {
-        if (options_.sends != standard_sends::as_needed || world_.sends != sending::waits) return false;
+    /// If the program cancels or tests a send only where sends wait, which was not known, no execution in which they
+    /// are held has had that choice: then the search returns to these.
+    [[nodiscard]] bool holds_sends_again(const asking_ranks& known) {
+        const bool is_new = asked_.of_cancels != known.of_cancels || asked_.of_sends != known.of_sends;
+        if (!is_new || options_.sends != standard_sends::as_needed || world_.sends != sending::waits) return false;
         world_.sends = sending::held;
         found_.executions_ = executions_before_ = 0;
         found_.redundant_ = 0;
