@@ -589,9 +589,10 @@ TEST_CASE("a plan says whether a call will be short when it is made again") {
         const auto most_of_one = allfold::detail::most_copied_if_both_may_store(true);
         expect(says(allfold::all_gather.plan(comm, most_of_both), copied), "two halves are copied");
         expect(!says(allfold::all_gather.plan(comm, most_of_both + 2), copied), "more of both is lent");
-        const auto most_of_folds = allfold::detail::most_copied_if_folded(1);
-        expect(says(allfold::inclusive_scan.plan(comm, most_of_folds, allfold::sum()), copied), "a scan is copied");
-        expect(!says(allfold::inclusive_scan.plan(comm, most_of_folds + 2, allfold::sum()), copied), "more is not");
+        const auto most_of_scans =
+            std::min(allfold::detail::most_copied_if_folded(1), allfold::choose_tuning{}.pair_scan_bytes);
+        expect(says(allfold::inclusive_scan.plan(comm, most_of_scans, allfold::sum()), copied), "a scan is copied");
+        expect(!says(allfold::inclusive_scan.plan(comm, most_of_scans + 2, allfold::sum()), copied), "more is not");
         expect(says(allfold::broadcast.plan(comm, most_of_one), "everyone reads"), "copied by one");
         expect(says(allfold::broadcast.plan(comm, most_of_one + 1), "each moves one half"), "moved by both");
         std::vector<float> x(24 << 10);

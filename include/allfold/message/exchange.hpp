@@ -73,10 +73,10 @@ struct exchange_verb {
     [[nodiscard]] static status run(Comm& comm, X& x, Y& y, Make make, const Options&... options) {
         if constexpr (has_short_messages<Comm>) {
             const message_options parsed(options...);
-            const message_data data = detail::message_data_of<Comm::shares_memory>(x);
+            const auto data = [&x] { return detail::message_data_of<Comm::shares_memory>(x); };
             const message_data place = detail::message_data_of<Comm::shares_memory>(y);
             if (!detail::has_gaps(x) && !detail::has_gaps(y) && detail::is_valid_receive(comm, place, parsed) &&
-                (InPlace || !data.overlaps(place)) && try_short_send(comm, data, parsed)) {
+                (InPlace || !data().overlaps(place)) && try_short_send(comm, data(), parsed)) {
                 status found;
                 if (try_short_receive(comm, place, parsed, found)) return found;
                 return run_message(comm, [&] {

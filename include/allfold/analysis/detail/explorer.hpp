@@ -134,7 +134,7 @@ class explorer {
             }
             const auto leftovers = find_leftovers();
             const asking_ranks known = asked_;
-            const bool must_restart = has_learned();
+            const bool must_restart = has_learned(known);
             asked |= world_.asked().of_messages;
             judge(end);
             const bool is_repeated =
@@ -361,8 +361,7 @@ class explorer {
                world_.is_unseen_answer(delivery);
     }
     /// Whether the execution that has just ended has shown that more ranks ask than was known.
-    [[nodiscard]] bool has_learned() {
-        const auto before = asked_;
+    [[nodiscard]] bool has_learned(const asking_ranks& before) {
         asking_ranks now = world_.asked();
         now.of_sends &= options_.sends == standard_sends::as_needed ? world_.open_sends() : 0;
         asked_ |= now;
